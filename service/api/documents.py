@@ -7,14 +7,14 @@ from typing import Final, Literal
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from service.api.authentication import CallerDependency
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, RequestBody
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
-from service.api.sse import KEEP_ALIVE_SECONDS, encode
+from service.api.sse import encode, stream_options
 from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.job import DocumentJob
@@ -115,12 +115,7 @@ async def progress(
     job = service.documents.find(document_id)
     if _EVENT_STREAM not in request.headers.get("accept", ""):
         return _status(job)
-    return EventSourceResponse(
-        _progress(job),
-        headers={"Cache-Control": "no-cache"},
-        ping=KEEP_ALIVE_SECONDS,
-        ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
-    )
+    return EventSourceResponse(_progress(job), **stream_options())
 
 
 async def _progress(job: DocumentJob) -> AsyncIterator[bytes]:

@@ -58,7 +58,8 @@ class TrustedProxies(ProxyHeadersMiddleware):
 class RequestObservation:
     """Middleware that gives each request an id, an outcome, one log line (never its text or key) and one count.
 
-    Handlers set `outcome` in the request's state if the status does not determine it.
+    Handlers set `outcome` in the request's state if the status does not determine it; `status` is there once a response
+    has begun.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -72,13 +73,11 @@ class RequestObservation:
         request_id = _request_id(scope)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        status = 0
         started = time.monotonic()
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                state["status"] = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
             await send(message)
 
@@ -86,6 +85,7 @@ class RequestObservation:
             await self._app(scope, receive, send_with_id)
         finally:
             seconds = time.monotonic() - started
+            status = state.get("status", 0)
             outcome = state.get("outcome") or ("ok" if 200 <= status < 400 else "error")
             route = getattr(scope.get("route"), "path", "unmatched")
             self._metrics.request_finished(route, outcome, seconds)
@@ -113,22 +113,15 @@ class UnexpectedErrors:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = False
-
-        async def send_noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
         try:
-            await self._app(scope, receive, send_noted)
+            await self._app(scope, receive, send)
         except BaseException as error:
             if scope["type"] != "http" or not is_error(error):
                 raise
             request = Request(scope)
             logger.exception("unexpected error", extra={"request_id": request.state.request_id})
             response = answer(request, ServiceError("internal error"))
-            if not answered:
+            if not _has_begun(scope):
                 await response(scope, receive, send)
 
 
@@ -161,10 +154,9 @@ class HeadAsGet:
 class BodyLimit:
     """Middleware that raises `TooLong` for a body of more than `limit` bytes.
 
-    A declared length that is too large is refused before anything of the body is read, any other when too much has
-    come. What comes of a body after the response has begun is not kept, and not counted.
-
-    The paths of `uploads` have limits of their own.
+    A declared length above the limit is refused before the body is read; a body without one, as soon as it is too
+    long. After the response has begun, the rest of a body is neither kept nor counted. `uploads` maps paths to other
+    limits.
     """
 
     def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
@@ -173,25 +165,25 @@ class BodyLimit:
         self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received, answered = 0, False
+        received = 0
         limit = self._uploads.get(scope.get("path", ""), self._limit)
-
-        async def send_noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
 
         async def limited_receive() -> Message:
             nonlocal received
-            if not answered and _declared_length(scope) > limit:
+            if _declared_length(scope) > limit and not _has_begun(scope):
                 raise TooLong("body", f"more than {limit} bytes")
             message = await receive()
             received += len(message.get("body", b""))
-            if not answered and received > limit:
+            if received > limit and not _has_begun(scope):
                 raise TooLong("body", f"more than {limit} bytes")
             return message
 
-        await self._app(scope, limited_receive, send_noted)
+        await self._app(scope, limited_receive, send)
+
+
+def _has_begun(scope: Scope) -> bool:
+    """Return True once the response has begun, by the note of `RequestObservation`."""
+    return "status" in scope.get("state", ())
 
 
 def _declared_length(scope: Scope) -> int:

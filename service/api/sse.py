@@ -10,10 +10,10 @@ so the headers of a resumed stream wait for its first new event.
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
-from typing import Final, NamedTuple
+from typing import Any, Final, Protocol
 
 import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -21,6 +21,7 @@ from sse_starlette.sse import AppStatus
 from starlette.types import Message, Receive, Scope, Send
 
 from service.access.usage import Charge
+from service.api.translate_request import AnswerShape, answer, shaped
 from service.errors import CallerLeft, ServiceError, is_error
 from service.translation.events import (
     BeamStepped,
@@ -38,11 +39,8 @@ logger = logging.getLogger(__name__)
 # sse-starlette would close all streams when the server is stopped; ours finish.
 AppStatus.enable_automatic_graceful_drain = False
 
-# Proxies that know these headers do not buffer the stream. sse-starlette sets the others.
-_HEADERS: Final = {"Cache-Control": "no-cache"}
 KEEP_ALIVE_SECONDS: Final = 15.0
 """Interval between comments on an idle stream: proxies wait a minute before they give up (nginx)."""
-
 EVENT_NAMES: Final[dict[type, str]] = {
     Started: "start",
     ModelLoading: "loading",
@@ -53,33 +51,17 @@ EVENT_NAMES: Final[dict[type, str]] = {
 }
 
 
-class AnswerShape(NamedTuple):
-    """The shape of a response: arrays if `q` was one, and the extras that were requested."""
+def stream_options() -> dict[str, Any]:
+    """Return sse-starlette's options of all event streams.
 
-    is_array: bool = False
-    alternatives: bool = False
-    scores: bool = False
-
-
-def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
-    """Build the fields of LibreTranslate's response, and ours."""
-    texts = finished.translations
-    fields: dict[str, list[object]] = {"translatedText": [text.text for text in texts]}
-    if shape.alternatives:
-        fields["alternatives"] = [[each.text for each in text.alternatives] for text in texts]
-    if shape.scores:
-        fields["scores"] = [text.score for text in texts]
-    if shape.scores and shape.alternatives:
-        fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
-    if finished.detected:
-        fields["detectedLanguage"] = [asdict(each) for each in finished.detected]
-    if finished.pivots:
-        fields["pivot"] = [*finished.pivots]
-    return _shaped(fields, shape)
-
-
-def _shaped(fields: Mapping[str, list[object]], shape: AnswerShape) -> dict[str, object]:
-    return {name: values if shape.is_array else values[0] for name, values in fields.items()}
+    Without its send timeout: `Connection` has one, and the errors of sse-starlette's would keep megabytes of unsent
+    data in reference cycles.
+    """
+    return {
+        "headers": {"Cache-Control": "no-cache"},  # keeps proxies from buffering, with the headers of sse-starlette
+        "ping": KEEP_ALIVE_SECONDS,
+        "ping_message_factory": lambda: ServerSentEvent(comment="keep-alive"),
+    }
 
 
 def payload(event: Event, shape: AnswerShape) -> object:
@@ -93,7 +75,7 @@ def payload(event: Event, shape: AnswerShape) -> object:
                 fields["detectedLanguage"] = [asdict(each) for each in detected]
             if pivots:
                 fields["pivot"] = [*pivots]
-            return {"id": id, "source": source, "target": target} | _shaped(fields, shape)
+            return {"id": id, "source": source, "target": target} | shaped(fields, shape)
         case _:
             return event
 
@@ -116,61 +98,86 @@ def encode_event(number: int, event: Event, shape: AnswerShape, suffix: bytes = 
     return encode(number, EVENT_NAMES[type(event)], payload(event, shape), suffix)
 
 
-def encode_error(message: str, code: str) -> bytes:
-    """Encode an error, without an id: a browser that resumed after the next number would miss the event that has it."""
-    return encode_unnumbered("error", {"error": message, "code": code})
-
-
 def encode_unnumbered(name: str, data: object) -> bytes:
     """Encode an event without an id, which a resumed stream does not count."""
-    return b"event: %s\r\ndata: %s\r\n\r\n" % (name.encode(), msgspec.json.encode(data))
+    return b"event: %b\r\ndata: %b\r\n\r\n" % (name.encode(), _to_json(data))
+
+
+class Encoder(Protocol):
+    """Encodes the events of one translation, in their order, in the format of one API."""
+
+    def encode(self, events: Sequence[Event], *, repeats_end: bool) -> bytes:
+        """Encode the next events that the client lacks; with `repeats_end`, the last event of all in any case."""
+
+    def encode_error(self, error: ServiceError) -> bytes:
+        """Encode the error that ends the stream."""
+
+
+class EventEncoder:
+    """Encodes events with ids: their numbers, and the `signature` of the stream, if there is one.
+
+    A client that resumes has the events up to the number `last_event`.
+    """
+
+    def __init__(self, shape: AnswerShape, last_event: int = -1, signature: str = "") -> None:
+        self._shape = shape
+        self._last_event = last_event
+        self._suffix = f"-{signature}".encode() if signature else b""
+        self._count = 0
+
+    def encode(self, events: Sequence[Event], *, repeats_end: bool) -> bytes:
+        if isinstance(events[0], ModelLoading):
+            return b"".join(encode_unnumbered(EVENT_NAMES[ModelLoading], each) for each in events)
+        first, self._count = self._count, self._count + len(events)
+        return b"".join(
+            [
+                encode_event(number, event, self._shape, self._suffix)
+                for number, event in enumerate(events, start=first)
+                if number > self._last_event or (repeats_end and isinstance(event, Finished))
+            ]
+        )
+
+    def encode_error(self, error: ServiceError) -> bytes:
+        """Encode an error, without an id: a browser that resumed after its number would miss the event with it."""
+        return encode_unnumbered("error", {"error": error.message, "code": error.code})
 
 
 class TranslationStream(EventSourceResponse):
     """The SSE response of one translation, which is closed however the stream ends.
 
-    A comment is sent every `KEEP_ALIVE_SECONDS`, so that clients and proxies do not time out. The stream begins behind
-    the event with the number `last_event`. If that is the last one, or larger, the response is 204 without a body;
-    after a comment, which is sent with 200, it is the last event once more.
+    A client that `resumes` and has all events already gets 204 without a body; after a comment, which is sent with 200,
+    it gets the last event once more.
 
     At the end, the request's state has an `outcome`: `ok`, the code of an error, or `cancelled` if the client
-    disconnected. `charge` is ended by an error, and given back with 204, before the client sees either. `context` has
-    been entered and is exited at the end.
+    disconnected. An error ends `charge`, and a 204 gives it back, before the client sees either. `context` was entered
+    by the caller; the stream exits it.
     """
 
     def __init__(
         self,
         translation: Translation,
+        encoder: Encoder,
+        charge: Charge,
+        context: AbstractAsyncContextManager[object],
         *,
-        shape: AnswerShape,
-        last_event: int = -1,
-        charge: Charge | None = None,
-        context: AbstractAsyncContextManager[object] | None = None,
+        resumes: bool = False,
     ) -> None:
         self._translation = translation
+        self._encoder = encoder
         self._charge = charge
+        self._context = context
+        self._resumes = resumes
         self._has_begun = False
-        self._context = context or nullcontext()
-        self._shape = shape
-        self._last_event = last_event
-        self._id_suffix = f"-{charge.signature}".encode() if charge and charge.signature else b""
         self._outcome = "cancelled"
         self._request_id: str | None = None
         self._held_start: Message | None = None
-        # Without sse-starlette's send timeout: `Connection` has one, and the errors of sse-starlette's would keep
-        # megabytes of unsent data in reference cycles.
-        super().__init__(
-            self._chunks(),
-            headers=_HEADERS,
-            ping=KEEP_ALIVE_SECONDS,
-            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
-        )
+        super().__init__(self._chunks(), **stream_options())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["translation"] = self._translation
         self._request_id = scope["state"].get("request_id")
         try:
-            await super().__call__(scope, receive, send if self._last_event < 0 else self._holding_start(send))
+            await super().__call__(scope, receive, self._holding_start(send) if self._resumes else send)
         finally:
             # Not in the generator: one that was never started runs no `finally`.
             self._translation.close()
@@ -180,8 +187,7 @@ class TranslationStream(EventSourceResponse):
             await self._context.__aexit__(None, None, None)
 
     async def _end_charge(self, error: BaseException) -> None:
-        if self._charge is not None:
-            await self._charge.end(error, self._translation.characters_sent if self._has_begun else None)
+        await self._charge.end(error, self._translation.characters_sent if self._has_begun else None)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
         """Send without sse-starlette's own timeout, which is off, but would take as long as encoding ten events."""
@@ -202,44 +208,23 @@ class TranslationStream(EventSourceResponse):
         return hold
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        number = 0
         try:
             async for events in self._translation.events():
-                if isinstance(events[0], ModelLoading):
-                    yield b"".join(encode_unnumbered(EVENT_NAMES[type(each)], each) for each in events)
-                    continue
-                chunk = self._encode_new(number, events)
+                # With 200 sent already, only a last event stops a page's EventSource.
+                chunk = self._encoder.encode(events, repeats_end=self._held_start is None)
                 if chunk:
-                    self._has_begun = True
+                    self._has_begun = self._has_begun or not isinstance(events[0], ModelLoading)
                     yield chunk
-                elif isinstance(events[-1], Finished) and self._charge is not None:
+                elif isinstance(events[-1], Finished):
                     await self._charge.give_back()
-                number += len(events)
             # A send to a client that has disconnected returns without an error.
             self._outcome = "ok" if self.active else "cancelled"
-        except ServiceError as error:
-            await self._end_charge(error)
-            self._outcome = error.code
-            yield self._encode_error(error.message, error.code)
-        except BaseException as error:
-            if not is_error(error):
+        except BaseException as raised:
+            if not is_error(raised):
                 raise
-            await self._end_charge(error)
-            # A bug of ours: the stream still ends with exactly one last event.
-            logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
-            self._outcome = ServiceError.code
-            yield self._encode_error("internal error", ServiceError.code)
-
-    def _encode_error(self, message: str, code: str) -> bytes:
-        return encode_error(message, code)
-
-    def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
-        last, shape, suffix = self._last_event, self._shape, self._id_suffix
-        return b"".join(
-            [
-                encode_event(number, event, shape, suffix)
-                for number, event in enumerate(events, start=first_number)
-                # With 200 sent already, a second last event is what ends a page's EventSource.
-                if number > last or (isinstance(event, Finished) and self._held_start is None)
-            ]
-        )
+            await self._end_charge(raised)
+            error = raised if isinstance(raised, ServiceError) else ServiceError("internal error")
+            if error is not raised:  # a bug of ours: the stream still ends with exactly one last event
+                logger.exception("unexpected error in a stream", extra={"request_id": self._request_id})
+            self._outcome = error.code
+            yield self._encoder.encode_error(error)

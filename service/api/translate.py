@@ -16,8 +16,8 @@ from service.api.authentication import CallerDependency, owner_of
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
 from service.api.request_body import body_of, check_url, parse_body
-from service.api.sse import AnswerShape, TranslationStream, answer
-from service.api.translate_request import StreamQuery, TranslateRequest, TranslateResponse
+from service.api.sse import EventEncoder, TranslationStream
+from service.api.translate_request import StreamQuery, TranslateRequest, TranslateResponse, answer
 from service.errors import CallerLeft, InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
@@ -59,7 +59,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     body.check_without_stream()
     async with service.access.charged(caller, body.characters()):
         finished = await until_finished(request, await _start(service, caller, body))
-    return JSONResponse(answer(finished, _shape(body)))
+    return JSONResponse(answer(finished, body.shape()))
 
 
 @router.get(
@@ -131,13 +131,8 @@ async def _stream(
         translation = await _start(service, caller, body, resumes=bool(last_event_id))
         await until_engines_answer(request, translation)
         translation.id = request.state.request_id
-        return TranslationStream(
-            translation,
-            shape=_shape(body),
-            last_event=int(number),
-            charge=charge,
-            context=stack.pop_all(),
-        )
+        encoder = EventEncoder(body.shape(), int(number), charge.signature)
+        return TranslationStream(translation, encoder, charge, stack.pop_all(), resumes=bool(last_event_id))
 
 
 async def _streamed(
@@ -154,10 +149,6 @@ async def _streamed(
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
     return body, Streamed(name, body.timeout_seconds or service.translator.limits.timeout_seconds, signature)
-
-
-def _shape(body: TranslateRequest) -> AnswerShape:
-    return AnswerShape(isinstance(body.q, list), alternatives=body.alternatives > 0, scores=body.scores)
 
 
 async def until_engines_answer(request: Request, translation: Translation) -> None:

@@ -1,7 +1,9 @@
 """Translations: the request of LibreTranslate with our options, and its response."""
 
 import hashlib
-from typing import Final, Literal
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -19,6 +21,7 @@ from service.api.field_types import (
 from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
 from service.text.glossary import Glossary
+from service.translation.events import Finished
 from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
 
 MAX_SEED: Final = 2**63 - 1
@@ -27,6 +30,14 @@ _MAX_CANDIDATES: Final = 20
 _MAX_NGRAM: Final = 64
 _ALTERNATIVES_BEAM: Final = 4
 """Least beam width for alternatives: a beam as narrow as their number finds worse ones. LibreTranslate uses 4 too."""
+
+
+class AnswerShape(NamedTuple):
+    """The shape of a response: arrays if `q` was one, and the extras that were requested."""
+
+    is_array: bool = False
+    alternatives: bool = False
+    scores: bool = False
 
 
 class TranslateRequest(StrictBody):
@@ -173,6 +184,9 @@ class TranslateRequest(StrictBody):
         """Count the characters that are charged for the request."""
         return sum(map(len, self.texts()))
 
+    def shape(self) -> AnswerShape:
+        return AnswerShape(isinstance(self.q, list), alternatives=self.alternatives > 0, scores=self.scores)
+
     def name(self) -> str:
         """Hash every field that affects the event stream: requests with the same name have the same events.
 
@@ -218,3 +232,25 @@ class TranslateResponse(BaseModel):
         description="the language between, where no model translates from source into target at once",
         examples=["en"],
     )
+
+
+def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
+    """Build the fields of LibreTranslate's response, and ours."""
+    texts = finished.translations
+    fields: dict[str, list[object]] = {"translatedText": [text.text for text in texts]}
+    if shape.alternatives:
+        fields["alternatives"] = [[each.text for each in text.alternatives] for text in texts]
+    if shape.scores:
+        fields["scores"] = [text.score for text in texts]
+    if shape.scores and shape.alternatives:
+        fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
+    if finished.detected:
+        fields["detectedLanguage"] = [asdict(each) for each in finished.detected]
+    if finished.pivots:
+        fields["pivot"] = [*finished.pivots]
+    return shaped(fields, shape)
+
+
+def shaped(fields: Mapping[str, list[object]], shape: AnswerShape) -> dict[str, object]:
+    """Return each field as a list, or as the value for the only text."""
+    return {name: values if shape.is_array else values[0] for name, values in fields.items()}

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.api.error_handlers import invalid_request
-from service.api.sse import EVENT_NAMES, AnswerShape, payload
+from service.api.sse import EVENT_NAMES, payload
 from service.api.translate_request import TranslateRequest
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
@@ -60,7 +60,7 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
     async def stream(q: str | list[str]) -> AsyncGenerator[Event]:
         request = _request(q, job)
         options = request.options(service.translator.limits.max_beam_size)
-        shape = AnswerShape(isinstance(q, list), request.alternatives > 0, request.scores)
+        shape = request.shape()
         translation = service.translator.start(request.texts(), request.source, request.target, options)
         try:
             async for events in translation.events():

@@ -15,11 +15,10 @@ from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatReques
 from service.api.context import ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
-from service.api.sse import AnswerShape, TranslationStream
+from service.api.sse import TranslationStream
 from service.api.translate import until_engines_answer, until_finished
-from service.errors import InvalidRequest, UnknownModel
+from service.errors import InvalidRequest, ServiceError, UnknownModel
 from service.translation.events import Event, Finished, Started, TokenGenerated, Usage
-from service.translation.translation import Translation
 from service.translation.translator import AUTOMATIC, FieldNames, Translator
 
 router = APIRouter(prefix="/v1", tags=["as other servers"])
@@ -68,13 +67,7 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
                 return Response(whole, media_type="text/event-stream")
             return JSONResponse(_completion(body.model, translation.id, content, finished.usage))
         await until_engines_answer(request, translation)
-        return ChatStream(
-            translation,
-            shape=AnswerShape(),
-            charge=charge,
-            context=stack.pop_all(),
-            request=body,
-        )
+        return TranslationStream(translation, _Chunks(body, translation.id), charge, stack.pop_all())
 
 
 @router.get("/models", summary="As OpenAI's list of models", responses=errors_of(ChatError, *_CALLER_ERRORS))
@@ -102,10 +95,29 @@ async def describe_model(service: ServiceDependency, caller: CallerDependency, m
 
 
 class _Chunks(NamedTuple):
-    """The chunks of a completion, as bytes."""
+    """The chunks of a completion, which end with `[DONE]`, as bytes."""
 
     request: ChatRequest
     identifier: str
+
+    def encode(self, events: Sequence[Event], *, repeats_end: bool) -> bytes:
+        return b"".join(map(self._of_event, events))
+
+    def encode_error(self, error: ServiceError) -> bytes:
+        described = {"message": error.message, "type": error.code, "code": error.code}
+        return b"data: %b\n\n" % msgspec.json.encode({"error": described})
+
+    def _of_event(self, event: Event) -> bytes:
+        match event:
+            case Started():
+                # Clients take the role of the whole message from its first chunk.
+                return self.delta({"role": "assistant", "content": ""})
+            case TokenGenerated(text=text) if text:
+                return self.delta({"content": text})
+            case Finished(usage=usage):
+                return self.end(usage)
+            case _:
+                return b""
 
     def delta(self, delta: dict[str, str], finish_reason: str | None = None) -> bytes:
         return self._chunk([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
@@ -120,32 +132,6 @@ class _Chunks(NamedTuple):
     def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
         head = _head(self.request.model, self.identifier, "chat.completion.chunk")
         return b"data: %s\n\n" % msgspec.json.encode(head | {"choices": choices} | more)
-
-
-class ChatStream(TranslationStream):
-    """The chunks of a completion, which end with `[DONE]`."""
-
-    def __init__(self, translation: Translation, *, request: ChatRequest, **options: Any) -> None:
-        super().__init__(translation, **options)
-        self._chunks_of = _Chunks(request, translation.id)
-
-    def _encode_new(self, first_number: int, events: Sequence[Event]) -> bytes:
-        return b"".join(self._encode_chunks(event) for event in events)
-
-    def _encode_chunks(self, event: Event) -> bytes:
-        match event:
-            case Started():
-                # Clients take the role of the whole message from its first chunk.
-                return self._chunks_of.delta({"role": "assistant", "content": ""})
-            case TokenGenerated(text=text) if text:
-                return self._chunks_of.delta({"content": text})
-            case Finished(usage=usage):
-                return self._chunks_of.end(usage)
-            case _:
-                return b""
-
-    def _encode_error(self, message: str, code: str) -> bytes:
-        return b"data: %s\n\n" % msgspec.json.encode({"error": {"message": message, "type": code, "code": code}})
 
 
 def direction_of(translator: Translator, model: str) -> tuple[str, str]:

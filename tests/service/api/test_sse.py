@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import cast
 
 import msgspec
@@ -11,8 +11,11 @@ import pytest
 from starlette.types import Message
 
 from service.access.control import AccessControl
-from service.access.usage import Charge, Streamed
-from service.api.sse import AnswerShape, TranslationStream, answer, encode
+from service.access.key_store import KeyLimits
+from service.access.key_store import Usage as Counted
+from service.access.usage import Caller, Charge, Meter, Streamed
+from service.api.sse import EventEncoder, TranslationStream, encode
+from service.api.translate_request import AnswerShape, answer
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.settings import Settings
 from service.translation.events import (
@@ -29,6 +32,7 @@ from service.translation.events import (
 from service.translation.translation import Translation
 from tests.panics import PanicException
 
+FREE = Charge(Meter(None), Caller("somebody", KeyLimits()), "2026-01", Counted(), None)
 EVENTS: list[Event] = [
     Started("x", "en", "fr"),
     TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
@@ -64,19 +68,20 @@ class EndlessTranslation(ScriptedTranslation):
         await asyncio.Event().wait()
 
 
-def _response(translation: ScriptedTranslation, last_event: int, charge: Charge | None) -> TranslationStream:
+def _response(translation: ScriptedTranslation, last_event: int, charge: Charge) -> TranslationStream:
     return TranslationStream(
         cast(Translation, translation),
-        shape=AnswerShape(),
-        last_event=last_event,
-        charge=charge,
+        EventEncoder(AnswerShape(), last_event, charge.signature),
+        charge,
+        nullcontext(),
+        resumes=last_event >= 0,
     )
 
 
 async def _stream(
     translation: ScriptedTranslation,
     last_event_id: int = -1,
-    charge: Charge | None = None,
+    charge: Charge = FREE,
     *,
     reader_leaves: bool = False,
     statuses: list[int] | None = None,
