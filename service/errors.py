@@ -7,10 +7,10 @@
     |   +-- UnsupportedFormat    documents of this format cannot be translated
     +-- KeyRequired         400  an API key is required (DeepL's routes: 403, OpenAI's: 401)
     +-- InvalidKey          403  the API key is unknown to this server (OpenAI's routes: 401)
-    +-- SuggestionsDisabled 403  the server stores no suggestions
-    +-- UnknownModel        404  no model has this name, as OpenAI's clients write it
-    +-- UnknownGlossary     404  no glossary of the caller has this id or name
-    +-- UnknownDocument     404  no document of the caller has this id; it may be gone
+    +-- SuggestionsDisabled 403  the server does not store suggestions
+    +-- UnknownModel        404  an unknown name of a model, from OpenAI's clients
+    +-- UnknownGlossary     404  an unknown id or name of a glossary
+    +-- UnknownDocument     404  an unknown id, or a document that is gone
     +-- DocumentNotReady    409  the document is still being translated
     +-- TooLong             413  a text, a sentence or a body exceeds its limit
     +-- QueueFull           429  retry after `retry_after_seconds`
@@ -20,8 +20,8 @@
     +-- KeysUnavailable     503  the key file cannot be read or written
     +-- DamagedGlossary     500  the file of a stored glossary cannot be read
     +-- InsufficientStorage 507  a glossary, a suggestion or a document cannot be written
-    +-- EngineFailed        500  the step that held the request failed
-    |   +-- RequestFailed        the request itself is the reason, as far as is known
+    +-- EngineFailed        500  the engine failed in a step of the request
+    |   +-- RequestFailed        the request itself is probably the reason
     +-- DeadlineExceeded    504  `timeout_seconds` have passed
 
 Modules below `api` raise them; `api` converts them to a response or an SSE `error` event, in one place.
@@ -35,13 +35,13 @@ from typing import ClassVar
 def is_error(raised: BaseException) -> bool:
     """Return False for a cancellation or the end of the process or of a generator, True for everything else.
 
-    A panic in a Rust library is an error, too, but no `Exception`: borders catch `BaseException` and ask this.
+    A panic in a Rust library is an error outside of `Exception`: borders catch `BaseException` and call this.
     """
     return not isinstance(raised, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt | SystemExit)
 
 
 class CallerLeft(Exception):
-    """The end of a request whose client has disconnected: nobody reads the response."""
+    """The end of a request whose client has disconnected before the response."""
 
 
 class ServiceError(Exception):
@@ -100,15 +100,14 @@ class UnknownGlossary(ServiceError):
 
 
 class UnknownDocument(ServiceError):
-    """An id that the server does not know, or no longer: documents do not outlive it."""
+    """An unknown id, or the id of a document that is gone."""
 
     status = 404
     code = "unknown_document"
 
     def __init__(self) -> None:
         super().__init__(
-            "document_id: there is no such document; it was downloaded or deleted, nobody wanted it for too long, or "
-            "the server was restarted"
+            "document_id: no such document: it was downloaded, deleted or expired, or the server restarted"
         )
 
 
@@ -141,7 +140,7 @@ class InsufficientStorage(ServiceError):
 
 
 class TooLong(ServiceError):
-    """An input that exceeds a limit. It is refused as a whole: no input is ever truncated silently."""
+    """An input that exceeds a limit. The input is refused as a whole, never truncated."""
 
     status = 413
     code = "too_long"
@@ -171,7 +170,7 @@ class InvalidKey(ServiceError):
 
 
 class SuggestionsDisabled(ServiceError):
-    """A suggestion for a server that was started without a file for them."""
+    """A suggestion for a server without a file of suggestions."""
 
     status = 403
     code = "suggestions_disabled"
@@ -227,7 +226,7 @@ class EngineFailed(ServiceError):
 
 
 class RequestFailed(EngineFailed):
-    """A failure of one request: an equal request would run into it, too, and all others go on."""
+    """A failure of one request: an equal request would fail, too, and all others continue."""
 
 
 class DeadlineExceeded(ServiceError):

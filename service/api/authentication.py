@@ -1,4 +1,4 @@
-"""Authentication: finds the API key of a request and identifies its caller, as a dependency of the routes."""
+"""Authentication, as a dependency of the routes: finds the API key of a request and identifies its caller."""
 
 from collections.abc import Mapping
 from itertools import chain
@@ -37,7 +37,7 @@ async def caller_of(request: Request, service: ServiceDependency) -> Caller:
 
 
 async def may_see_paths(request: Request, service: ServiceDependency) -> bool:
-    """Return True if a response may name paths of the server: where a key is required, to callers with a key.
+    """Return True if a response may name paths of the server; if keys are required, only to callers with one.
 
     Raises `RateLimited` after too many wrong keys.
     """
@@ -51,7 +51,7 @@ CallerDependency = Annotated[Caller, Depends(caller_of)]
 
 def owner_of(caller: Caller) -> str | None:
     """Return the owner of a caller's glossaries: its key. Callers without a key share theirs."""
-    # The label, not the name: another key may get the name once this one is removed.
+    # By label: another key may get the name after this one is removed.
     return None if caller.key is None else caller.key.label
 
 
@@ -60,7 +60,7 @@ def _address(request: Request) -> str | None:
 
 
 async def _key(request: Request) -> str | None:
-    """Find the key: in the header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
+    """Find the key in a header (DeepL, or a bearer token), in the URL or in the body (both LibreTranslate)."""
     return key_before_body(request) or await _key_in_body(request)
 
 
@@ -77,9 +77,9 @@ def key_before_body(request: Request) -> str | None:
 
 
 async def _key_in_body(request: Request) -> str | None:
-    """Return the key of the body; the route reports what else is wrong with it.
+    """Return the key of the body; the route reports other errors of the body.
 
-    Raises `InvalidRequest` for JSON that is declared as a form: a key in it would not be found.
+    Raises `InvalidRequest` for JSON that is declared as a form: its key would not be found.
     """
     await check_declared_type(request)
     try:

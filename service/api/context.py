@@ -32,16 +32,16 @@ class ServiceContext:
     suggestions: SuggestionStore
     documents: DocumentJobs
     draining: bool = False
-    """True from the shutdown's beginning on: running requests may finish; new ones are refused."""
+    """True during the shutdown: running requests may finish; new ones are refused."""
 
     @property
     def ready(self) -> bool:
         return self.library.ready and not self.draining
 
     async def check_open(self, *, resumes: bool = False) -> None:
-        """Raise `NotReady` if no model has been ready since the start of the server, or if it is draining.
+        """Raise `NotReady` before the first model is ready, and while the server is draining.
 
-        Engines that are being replaced are no reason: the translation waits for them. A stream that `resumes` waits
+        It stays open while engines are replaced: the translation waits for them. A stream that `resumes` waits
         for the first models, too, because a browser's `EventSource` gives up for good on a 503.
         """
         if resumes and not self.draining:
@@ -60,7 +60,7 @@ class ServiceContext:
 
     @contextmanager
     def choosing_model(self) -> Iterator[None]:
-        """Raise `NotReady` for a language that no model has, while models that may have it are being downloaded."""
+        """Raise `NotReady` for an unknown language while models that may have it are being downloaded."""
         try:
             yield
         except UnknownLanguage:

@@ -25,7 +25,7 @@ from service.translation.translator import FieldNames
 router = APIRouter(tags=["documents"])
 
 DOWNLOADS: Final = ("/documents/", "/download_file/")
-"""Beginnings of paths whose GET may delete what it returns."""
+"""Beginnings of paths whose GET may delete the document that it returns."""
 _EVENT_STREAM: Final = "text/event-stream"
 _PROGRESS_SECONDS: Final = 0.25
 """The least interval between two events of progress."""
@@ -46,7 +46,7 @@ _PROGRESS: Final[Responses] = {
 
 
 class FileForm(RequestBody):
-    """The form of LibreTranslate with additional fields. Unknown fields are refused, not ignored."""
+    """The form of LibreTranslate with additional fields. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,7 +60,7 @@ class FileForm(RequestBody):
     apiKey: OtherApiKey = None
 
     def wanted(self) -> Wanted:
-        """Return what the form says about its document. Raises `InvalidRequest`."""
+        """Return the fields about the document. Raises `InvalidRequest`."""
         if self.glossary_id and self.source.lower() == "auto":
             raise InvalidRequest("source", "must be given with glossary_id")
         columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
@@ -110,7 +110,7 @@ async def progress(
 ) -> DocumentStatus | Response:
     """Return the state, or follow it by server-sent events if the client accepts `text/event-stream`.
 
-    A document whose state nobody requests is cancelled after ten minutes.
+    A document is cancelled if no client requests its state for ten minutes.
     """
     job = service.documents.find(document_id)
     if _EVENT_STREAM not in request.headers.get("accept", ""):
@@ -156,7 +156,7 @@ async def delete(document_id: str, service: ServiceDependency, caller: CallerDep
     openapi_extra=form_of(FileForm),
 )
 async def translate_file(request: Request, service: ServiceDependency, sent: UploadDependency) -> TranslatedFile:
-    """Return the address of the translation. A client that disconnects before cancels it."""
+    """Return the address of the translation. A client that disconnects earlier cancels it."""
     job = await start_job(service, sent, sent.parse(FileForm).wanted(), FieldNames())
     try:
         await unless_disconnected(request, _until_over(job))
@@ -176,7 +176,7 @@ async def translate_file(request: Request, service: ServiceDependency, sent: Upl
     responses={**errors_of(ErrorResponse, 404, 409, 500, 504, 507), **DOCUMENT_CONTENT},
 )
 async def download_file(name: str, service: ServiceDependency) -> Response:
-    """Return the translation and delete the document. The address is secret enough: no key is needed."""
+    """Return the translation and delete the document. The address is secret enough to need no key."""
     return download(service, service.documents.find(name.partition(".")[0]))
 
 
@@ -191,13 +191,13 @@ def download(service: ServiceContext, job: DocumentJob) -> Response:
 
 
 class _Download(FileResponse):
-    """A translated document, deleted before its last bytes go out: who has the whole file finds it gone.
+    """A translated document, deleted before its last bytes go out, so that it is gone once a client has the whole file.
 
-    A download that was cut off, or that asked for a range of bytes, deletes nothing.
+    A download of a range of bytes, or one that was cut off, deletes nothing.
     """
 
     def __init__(self, documents: DocumentJobs, job: DocumentJob, *, media_type: str, filename: str) -> None:
-        # A page of somebody's is not to be run as a page of this server, nor a text taken for one.
+        # Browsers must run neither a caller's page as a page of this server, nor a text as a page.
         headers = {"X-Content-Type-Options": "nosniff"}
         super().__init__(job.result, headers=headers, media_type=media_type, filename=filename)
         self._documents = documents

@@ -27,7 +27,7 @@ from service.errors import (
 _MOST_PROBLEMS: Final = 5
 _LONGEST_NAME: Final = 64
 _NAME_ITSELF: Final = "[key]"
-"""Pydantic's location of the name of an entry, after the name."""
+"""The last step of Pydantic's location of an entry's name."""
 _DEEPL_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 403, QuotaExceeded: 456}
 _OPENAI_STATUSES: Final[dict[type[ServiceError], int]] = {KeyRequired: 401, InvalidKey: 401}
 _OPENAI_CODES: Final = {401: "invalid_api_key"}
@@ -58,7 +58,7 @@ def answer(request: Request, error: ServiceError) -> JSONResponse:
 
 
 def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
-    """Return LibreTranslate's words for an error that its clients compare, and ours beside them."""
+    """Return LibreTranslate's words, beside ours, for the errors whose words its clients compare."""
     match error:
         case MissingField(field=field):
             words = f"Invalid request: missing {field} parameter"
@@ -72,7 +72,7 @@ def _as_libretranslate(request: Request, error: ServiceError) -> dict[str, str]:
 
 
 def _body(request: Request, message: str, code: str, status: int) -> dict[str, Any]:
-    """Build the body in the shape that the clients of the path read; by default an `error` and its code."""
+    """Build the body in the shape of the path's API; by default an `error` and its code."""
     path = request.url.path
     if _is_deepl(request):
         return {"message": message}
@@ -127,7 +127,7 @@ async def _service_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    # The first part of FastAPI's location is the place of the field: the URL or a header.
+    # FastAPI's location begins with the URL or a header, in which the field is.
     found = ({**each, "loc": each["loc"][1:]} for each in error.errors())
     described = _operations(request).get(request.method.lower(), {}).get("parameters", ())
     return answer(request, invalid_request(found, "URL", [each["name"] for each in described]))
@@ -152,7 +152,7 @@ def _allowed(request: Request) -> str:
 
 
 def _operations(request: Request) -> dict[str, Any]:
-    """Return what `/openapi.json` says of each method of the request's path."""
+    """Return the descriptions of the request's path in `/openapi.json`, by method."""
     path = getattr(request.scope.get("route"), "path", "")
     operations: dict[str, Any] = request.app.openapi()["paths"].get(path, {})
     return operations
@@ -161,4 +161,4 @@ def _operations(request: Request) -> dict[str, Any]:
 async def _caller_left(request: Request, error: Exception) -> Response:
     """Handle a client that disconnected while it sent its body, or before its response."""
     request.state.outcome = "cancelled"
-    return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)  # the client has left

@@ -1,4 +1,4 @@
-"""The bases of requests and the types of their fields: limits, and error messages for people."""
+"""The bases of request bodies and the types of their fields, with limits and error messages for people."""
 
 import re
 from typing import Annotated, Any, Final
@@ -13,7 +13,7 @@ _STRING: Final = re.compile(rb'"[^"]*"?')
 
 
 class RequestBody(BaseModel):
-    """Base of all request bodies. No part of a body stays in memory after its request.
+    """Base of all request bodies. Nothing of a body stays in memory after its request.
 
     Pydantic's cache would keep 16,384 names and short values, and the memory pages around them.
     """
@@ -23,7 +23,7 @@ class RequestBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        """Take a null for an absent field: clients in C# and Java send one for each default."""
+        """Treat null as an absent field: clients in C# and Java send it for each default."""
         return {name: each for name, each in value.items() if each is not None} if isinstance(value, dict) else value
 
 
@@ -41,14 +41,14 @@ class StrictBody(RequestBody):
 
 
 def has_more_values(json: bytes, most: int) -> bool:
-    """Return True if JSON has more than `most` fields and elements on all levels; an empty array or object counts two.
+    """Return True if JSON has more than `most` fields and elements on all levels; an empty array or object is two.
 
     Values are counted in the text: as objects, two megabytes of small values would take fifty megabytes, and block all
     other requests while they are built.
     """
     if _count(json) <= most:
         return False
-    # Characters in strings do not count. An escaped quote ends no string; an escaped backslash escapes nothing.
+    # Characters in strings do not count. Escaped quotes do not end strings, nor do escaped backslashes escape.
     bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
     # A field has at most two strings: its name and its value.
     return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
@@ -60,14 +60,14 @@ def _count(json: bytes) -> int:
 
 
 def _string_or_strings(value: object) -> object:
-    """Check for strings in one sentence; Pydantic's union would report a problem for each alternative and element."""
+    """Report one problem; Pydantic's union would report one for each alternative and element."""
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
         return value
     raise PydanticCustomError("text_type", "must be a string or an array of strings")
 
 
 def _not_blank(value: Any, validate: Any) -> Any:
-    """Replace the message about a pattern by one in words."""
+    """Replace Pydantic's message about a pattern by words."""
     try:
         return validate(value)
     except ValidationError as error:
@@ -87,7 +87,7 @@ Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 
 
 def _from_json(value: Any) -> Any:
-    """Decode JSON in a string: forms and URLs have no objects."""
+    """Decode JSON in a string, as forms and URLs send objects."""
     if not isinstance(value, str):
         return value
     if has_more_values(value.encode(errors="replace"), MAX_ENTRIES):
@@ -99,7 +99,7 @@ def _from_json(value: Any) -> Any:
 
 
 def _not_too_many(value: Any) -> Any:
-    """Count entries first: Pydantic would validate all of them and keep a problem for each wrong one."""
+    """Count entries first: Pydantic would validate all, and keep a problem for each wrong one."""
     if isinstance(value, dict) and len(value) > MAX_ENTRIES:
         raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
     return value

@@ -1,4 +1,4 @@
-"""The routes about languages as in LibreTranslate: the list, the detection, and the settings for a web page."""
+"""LibreTranslate's routes about languages: the list, the detection, and the settings of a web page."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -25,7 +25,7 @@ _UNAVAILABLE: Final = errors_of(ErrorResponse, 503)
 
 
 class DetectRequest(StrictBody):
-    """The request of LibreTranslate to detect a language. Unknown fields are refused, not ignored."""
+    """The request of LibreTranslate to detect a language. Unknown fields are refused."""
 
     q: Texts = Field(
         description="text whose language is detected; the texts of an array are joined", examples=["I see a cat."]
@@ -57,7 +57,7 @@ class LanguageChoice(BaseModel):
 
 
 class FrontendSettings(BaseModel):
-    """The settings that LibreTranslate sends to its page; our page reads the limit and the default languages."""
+    """LibreTranslate's settings of its page; our page reads the limit and the default languages."""
 
     charLimit: int = Field(examples=[50_000])
     frontendTimeout: int = Field(
@@ -93,7 +93,7 @@ async def detect(request: Request, service: ServiceDependency, caller: CallerDep
     response_model_exclude_none=True,
 )
 async def languages(service: ServiceDependency) -> list[Language]:
-    """Return all source and target languages. Each is one of its own targets: its text is copied."""
+    """Return all source and target languages. Each is one of its own targets, for which text is copied."""
     known, downloadable = service.translator.languages, service.translator.downloadable
     return [_language(code, known[code], downloadable.get(code, ())) for code in sorted(known)]
 
@@ -121,7 +121,7 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
 
 @cache
 def language_name(code: str) -> str:
-    """Return the English name of a language; its code if there is none."""
+    """Return the English name of a language; its code if the name is unknown."""
     try:
         return Locale.parse(code, sep="-").english_name or code
     except (UnknownLocaleError, ValueError):

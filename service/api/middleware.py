@@ -21,12 +21,12 @@ _FORWARDED: Final = frozenset({b"x-forwarded-prefix", b"x-forwarded-host"})
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]{1,64}){1,8}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# Polled all the time: their log lines would drown all others.
+# Probes poll these paths all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
 
 class TrailingSlash:
-    """Middleware that takes `/translate/` for `/translate`; a redirect would lose the body of many clients."""
+    """Middleware that serves `/translate/` as `/translate`; with a redirect, many clients would lose the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -38,9 +38,9 @@ class TrailingSlash:
 
 
 class TrustedProxies(ProxyHeadersMiddleware):
-    """Middleware that believes trusted proxies what client, scheme, host and path a request was sent with.
+    """Middleware that takes a request's client, scheme, host and path prefix from the headers of trusted proxies.
 
-    Uvicorn's does so for the client and the scheme. A host or a prefix that is none is ignored.
+    Uvicorn's middleware does so for the client and the scheme. A malformed host or prefix is ignored.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -104,7 +104,7 @@ def _request_id(scope: Scope) -> str:
 
 
 class UnexpectedErrors:
-    """Middleware for our own bugs: they are logged, and answered as `internal_error` if no response has begun.
+    """Middleware for our own bugs: it logs them, and answers `internal_error` if no response has begun.
 
     It is inside the CORS middleware: without CORS headers, a browser would not show the response to its page.
     """
@@ -128,7 +128,7 @@ class UnexpectedErrors:
 class HeadAsGet:
     """Middleware that answers HEAD like GET without a body, except on paths that begin with one of `unless`.
 
-    GET would translate there, or delete what it returns.
+    On those, GET translates, or deletes what it returns.
     """
 
     def __init__(self, app: ASGIApp, unless: Collection[str]) -> None:
@@ -143,7 +143,7 @@ class HeadAsGet:
         async def send_without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        # In a copy: the server and the log must see HEAD.
+        # In a copy of the scope: the server and the log must see HEAD.
         as_get = {**scope, "method": "GET"}
         try:
             await self._app(as_get, receive, send_without_body)
@@ -187,5 +187,5 @@ def _has_begun(scope: Scope) -> bool:
 
 
 def _declared_length(scope: Scope) -> int:
-    """Return the `Content-Length`, which the HTTP parser has checked; 0 if there is none."""
+    """Return the `Content-Length`, which the HTTP parser has checked; 0 without the header."""
     return next((int(value) for name, value in scope.get("headers", ()) if name == b"content-length"), 0)

@@ -55,7 +55,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
 CALLER_ERRORS: Final = (403, 413, 429, 503)
 """Errors of all routes that identify their caller; 413 because the key may be in a body."""
 BAD_INPUT: Final = {400: "bad input, with the name of the field; or a missing API key"}
-"""The meaning of 400 where LibreTranslate's clients send it for a missing key."""
+"""The meaning of 400 on routes of LibreTranslate, whose clients expect it for a missing key."""
 
 _SCHEMES: Final[dict[str, Any]] = {
     "Bearer": {"type": "http", "scheme": "bearer"},
@@ -86,7 +86,7 @@ _NEVER_SENT_MODELS: Final = ("HTTPValidationError", "ValidationError")
 
 
 def errors_of(model: type[BaseModel], *statuses: int, own: Mapping[int, str] = MappingProxyType({})) -> Responses:
-    """Describe the errors of a route, which have the schema `model`: `own` descriptions replace the common ones."""
+    """Describe the errors of a route, with the schema `model`; `own` descriptions replace the common ones."""
     meanings = {**_MEANINGS, **own}
     return {status: {"model": model, "description": meanings[status]} for status in sorted({*statuses, 405})}
 

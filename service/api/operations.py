@@ -28,17 +28,17 @@ _EXPOSITION: Final[Responses] = {
 class ModelStatus(BaseModel):
     """The state of one model."""
 
-    name: str = Field(description="that of its file or directory, or a public model's", examples=["en-fr"])
-    directions: Sequence[str] = Field(description="the directions that it translates", examples=[["en-fr"]])
-    languages: Sequence[str] = Field(description="each of which it translates into every other")
+    name: str = Field(description="name of its file or directory, or of the public model", examples=["en-fr"])
+    directions: Sequence[str] = Field(description="directions that it translates", examples=[["en-fr"]])
+    languages: Sequence[str] = Field(description="languages that it translates, each into every other")
     state: State
-    reason: str | None = Field(default=None, description="why it failed, or could not be loaded the last time")
-    downloaded: float | None = Field(
-        default=None, description="share of its download that is here, during the download"
+    reason: str | None = Field(
+        default=None, description="reason of its failure, or of the last failed attempt to load it"
     )
+    downloaded: float | None = Field(default=None, description="finished share of its download, during the download")
     memory_bytes: int = Field(description="resident memory of its engine processes now")
     shortlist: bool = Field(default=False, description="translations have only words of the model's lexical shortlist")
-    origin: Origin | None = Field(default=None, description="the public model that it is, if it was downloaded by name")
+    origin: Origin | None = Field(default=None, description="the public model, if it was downloaded by name")
 
 
 class Status(BaseModel):
@@ -61,7 +61,7 @@ async def readyz(service: ServiceDependency) -> Status:
 
 @router.get("/models", summary="List the models and their states", responses=_MODELS, response_model_exclude_none=True)
 async def models(service: ServiceDependency, shows_paths: Annotated[bool, Depends(may_see_paths)]) -> list[ModelStatus]:
-    """List the models. On a server that requires keys, the reasons of failures, which name paths, need one."""
+    """List the models. If the server requires keys, only callers with one see reasons of failures, which name paths."""
     return [
         ModelStatus(
             name=each.name,

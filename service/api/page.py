@@ -1,4 +1,4 @@
-"""The page at `/` and the API viewer at `/docs`: static files, nothing is loaded from other hosts."""
+"""The page at `/` and the API viewer at `/docs`: static files, without anything from other hosts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +13,12 @@ _POLICY: Final = (
     "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; style-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-# Swagger UI has images in its style sheet and styles in its HTML.
+# Swagger UI has images in its style sheet, and styles in its HTML.
 _DOCS_POLICY: Final = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data:; script-src 'self'; "
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Revalidated each time, which costs an empty response: a page and its scripts must have the same version.
+# Browsers revalidate each time, for an empty response: a page and its scripts must have the same version.
 _HEADERS: Final = {"Cache-Control": "no-cache", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 

@@ -1,4 +1,4 @@
-"""The parsing of request bodies: JSON or the two kinds of forms."""
+"""The parsing of request bodies: JSON, and URL-encoded and multipart forms."""
 
 import asyncio
 import sys
@@ -24,14 +24,14 @@ JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _OTHER_FIELDS: Final = 100
-"""Fields that a request may have besides texts and glossary; more than exist."""
+"""Limit for the fields of a request besides texts and glossary; fewer exist."""
 _MOST_PROBLEMS: Final = 100
-"""Problems that are collected; a response describes a few of them."""
+"""Limit for the problems that are collected; a response describes a few of them."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ENCODING: Final = 20
 _LARGE_FORM_BYTES: Final = 65_536
 _OTHER_BYTES: Final = 262_144
-"""The most that a form may have besides its text: a glossary, above all."""
+"""Limit for the bytes of a form besides its text: mainly a glossary."""
 _FORMS: Final = ThreadPoolExecutor(1, "forms")
 _NULL: Final = {"type": "null"}
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
@@ -56,7 +56,7 @@ def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Convert a JSON schema to one of a form, where a field is absent instead of null."""
+    """Convert the schema of a JSON body to the schema of a form, in which fields are absent instead of null."""
     for field in schema["properties"].values():
         if "anyOf" in field:
             choices = [choice for choice in field.pop("anyOf") if choice != _NULL]
@@ -96,7 +96,7 @@ def media_type(request: Request) -> str:
 async def check_declared_type(request: Request) -> None:
     """Raise `InvalidRequest` for a compressed body, and for JSON that is declared as a form.
 
-    curl's `-d` declares a form unless a header is given. No form begins with a brace: its encoders escape braces.
+    curl's `-d` declares a form unless a header is given. Forms never begin with a brace: encoders escape it.
     """
     if (encoding := request.headers.get("content-encoding", "")).lower() not in ("", "identity"):
         problem = f"{encoding[:_LONGEST_ENCODING]} is not accepted: send the body uncompressed"
@@ -126,7 +126,7 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
         raise TooLong(name, f"the form has more than the {characters} characters that a text may have")
     try:
         if len(body) > _LARGE_FORM_BYTES:
-            # Takes up to a tenth of a second. In one thread: each one more would take its turns from the event loop.
+            # Takes up to a tenth of a second. In one thread: more threads would take more turns from the event loop.
             pairs = await asyncio.get_running_loop().run_in_executor(_FORMS, _parse_qsl, body)
         else:
             pairs = _parse_qsl(body)
@@ -140,15 +140,15 @@ def _parse_qsl(body: bytes) -> list[tuple[str, str]]:
 
 
 async def check_url(request: Request) -> None:
-    """Raise `InvalidRequest` for a URL whose fields are not UTF-8. As a dependency of routes that read them.
+    """Raise `InvalidRequest` for a URL whose fields are not UTF-8; a dependency of routes that read them.
 
-    Starlette would replace the wrong bytes, and the route would translate another text than the one sent.
+    Starlette would replace the wrong bytes, and the route would translate a changed text.
     """
     await form_fields(request, request.scope["query_string"], "URL")
 
 
 def check_charset(request: Request) -> None:
-    """Raise `InvalidRequest` for a multipart form that is not in UTF-8.
+    """Raise `InvalidRequest` for a multipart form in another encoding than UTF-8.
 
     Starlette would decode with any codec that a client names: some take minutes, raise, or return lone surrogates.
     """
@@ -159,7 +159,7 @@ def check_charset(request: Request) -> None:
 
 async def _multipart(request: Request) -> list[tuple[str, str]]:
     check_charset(request)
-    await request.body()  # the size of the whole body is limited already: parts need no limit of their own
+    await request.body()  # the whole body is limited already, so parts need no limit
     try:
         most = await _max_fields(request)
         form = await request.form(max_files=most, max_fields=most, max_part_size=sys.maxsize)

@@ -81,7 +81,7 @@ def payload(event: Event, shape: AnswerShape) -> object:
 
 
 def encode(number: int, name: str, data: object, suffix: bytes = b"") -> bytes:
-    """Encode an event for the wire. JSON has no raw line breaks, so the data is always one line.
+    """Encode an event for the wire. JSON escapes line breaks, so the data is always one line.
 
     Returns bytes, which sse-starlette passes through: its event objects cost more than the rest of sending a token.
     """
@@ -179,7 +179,7 @@ class TranslationStream(EventSourceResponse):
         try:
             await super().__call__(scope, receive, self._holding_start(send) if self._resumes else send)
         finally:
-            # Not in the generator: one that was never started runs no `finally`.
+            # Here, because a generator that was never started does not run its `finally`.
             self._translation.close()
             scope["state"]["outcome"] = self._outcome
             if self._outcome == "cancelled":
@@ -190,7 +190,7 @@ class TranslationStream(EventSourceResponse):
         await self._charge.end(error, self._translation.characters_sent if self._has_begun else None)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        """Send without sse-starlette's own timeout, which is off, but would take as long as encoding ten events."""
+        """Send without sse-starlette's own timeout: even turned off, it takes as long as encoding ten events."""
         await send(message)
 
     def _holding_start(self, send: Send) -> Send:
@@ -217,7 +217,7 @@ class TranslationStream(EventSourceResponse):
                     yield chunk
                 elif isinstance(events[-1], Finished):
                     await self._charge.give_back()
-            # A send to a client that has disconnected returns without an error.
+            # Sending to a disconnected client returns without an error.
             self._outcome = "ok" if self.active else "cancelled"
         except BaseException as raised:
             if not is_error(raised):

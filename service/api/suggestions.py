@@ -25,7 +25,7 @@ class SuggestionRequest(StrictBody):
     """The request of LibreTranslate to store a suggestion."""
 
     q: str = Field(min_length=1, description="the text", examples=["I see a cat."])
-    s: str = Field(min_length=1, description="its better translation", examples=["Je vois une chatte."])
+    s: str = Field(min_length=1, description="a better translation", examples=["Je vois une chatte."])
     source: LanguageCode = Field(description="language code of the text; auto is accepted", examples=["en"])
     target: LanguageCode = Field(description="language code of the translation", examples=["fr"])
     api_key: ApiKey = None

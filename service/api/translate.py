@@ -1,4 +1,4 @@
-"""The routes that translate as LibreTranslate does, and the streaming of translations."""
+"""LibreTranslate's routes to translate, with our streams."""
 
 import asyncio
 import re
@@ -78,7 +78,7 @@ async def translate_stream(
 ) -> Response:
     """Stream a translation like `POST /translate` with `stream`; `Last-Event-ID` resumes after that event.
 
-    After the last event there is nothing to resume: the answer is 204, at which an `EventSource` stops.
+    After the last event the answer is 204, which stops an `EventSource`.
     """
     return await _stream(request, service, caller, query, last_event_id)
 
@@ -89,7 +89,7 @@ async def _start(
     await service.check_open(resumes=resumes)
     with service.choosing_model():
         make_options = partial(body.options, service.translator.limits.max_beam_size)
-        # Building a long glossary takes a while: other requests are served meanwhile.
+        # In a thread, because building a long glossary takes a while.
         options = await asyncio.to_thread(make_options) if body.glossary else make_options()
         if body.glossary_id:
             source, target = _glossary_direction(service, body)
@@ -110,7 +110,7 @@ def _glossary_direction(service: ServiceContext, body: TranslateRequest) -> tupl
 async def stored_glossary(
     service: ServiceContext, caller: Caller, identifiers: Sequence[str], source: str, target: str
 ) -> Glossary:
-    """Load glossaries by their ids or names, as one; an empty one without. Raises the errors of the store."""
+    """Load glossaries by their ids or names, as one; without ids, an empty one. Raises the errors of the store."""
     if not identifiers:
         return EMPTY_GLOSSARY
     return await asyncio.to_thread(service.glossaries.glossary, identifiers, owner_of(caller), source, target)
@@ -119,7 +119,7 @@ async def stored_glossary(
 async def _stream(
     request: Request, service: ServiceContext, caller: Caller, body: TranslateRequest, last_event_id: str
 ) -> TranslationStream:
-    # Checked before anything is started that would have to be closed.
+    # Checked first, before anything is started that would have to be closed.
     last_event = _EVENT_ID.fullmatch(last_event_id)
     if last_event_id and last_event is None:
         raise InvalidRequest("Last-Event-ID", "must be an event's id")

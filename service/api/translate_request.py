@@ -1,4 +1,4 @@
-"""Translations: the request of LibreTranslate with our options, and its response."""
+"""LibreTranslate's request and response of a translation, with our options."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary
 _MAX_CANDIDATES: Final = 20
 _MAX_NGRAM: Final = 64
 _ALTERNATIVES_BEAM: Final = 4
-"""Least beam width for alternatives: a beam as narrow as their number finds worse ones. LibreTranslate uses 4 too."""
+"""Least beam width for alternatives: a narrower beam finds worse ones. LibreTranslate also uses 4."""
 
 
 class AnswerShape(NamedTuple):
@@ -41,12 +41,12 @@ class AnswerShape(NamedTuple):
 
 
 class TranslateRequest(StrictBody):
-    """The request of LibreTranslate with additional options. Unknown fields are refused, not ignored."""
+    """The request of LibreTranslate with additional options. Unknown fields are refused."""
 
     q: Texts = Field(description="text to translate, or several", examples=["I see a cat."])
     source: LanguageCode = Field(
         description="language code of the text, in capitals or not, with a country or not; auto detects it, for each "
-        "text of an array by itself. What is in the target language already is copied",
+        "text of an array by itself. Text that is already in the target language is copied",
         examples=["en"],
     )
     target: LanguageCode = Field(description="language code to translate into, as that of source", examples=["fr"])
@@ -93,7 +93,7 @@ class TranslateRequest(StrictBody):
         examples=[{"cat": "matou"}],
     )
     glossary_id: str | None = Field(
-        default=None, max_length=200, description="id or name of a glossary that the server keeps, in the place of one"
+        default=None, max_length=200, description="id or name of a stored glossary, instead of `glossary`"
     )
     target_prefix: str = Field(
         default="", description="beginning of the translation, which is continued; for a text of one sentence"
@@ -110,9 +110,9 @@ class TranslateRequest(StrictBody):
     attention: Flag = Field(default=False, description="as alignment, with all weights over the tokens of the sentence")
     self_attention: Flag = Field(
         default=False,
-        description="with each streamed token, what the decoder looked at of its own text to write it: for each of its "
-        "layers the weights of the start and of all tokens before, the mean of the heads; of a long sentence these are "
-        "many: about 7 bytes for each layer and each pair of its tokens",
+        description="with each streamed token, the decoder's attention to its own text: for each layer the weights of "
+        "the start and of all earlier tokens, the mean of the heads; about 7 bytes for each layer and pair of tokens "
+        "in a sentence",
     )
     hypotheses: Flag = Field(
         default=False, description="after each step of beam search, an event with the live hypotheses"
@@ -218,18 +218,18 @@ class TranslateResponse(BaseModel):
     )
     scores: float | list[float | None] | None = Field(
         default=None,
-        description="mean log-probability of a text's tokens; null where nothing was translated",
+        description="mean log-probability of a text's tokens; null if nothing was translated",
         examples=[-0.15],
     )
     alternativeScores: list[float | None] | list[list[float | None]] = Field(
-        default=[], description="those of the alternatives", examples=[[-0.42]]
+        default=[], description="scores of the alternatives", examples=[[-0.42]]
     )
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
-        default=None, description="where source is auto"
+        default=None, description="if source is auto"
     )
     pivot: str | list[str | None] | None = Field(
         default=None,
-        description="the language between, where no model translates from source into target at once",
+        description="the language between, if no model translates directly from source into target",
         examples=["en"],
     )
 

@@ -31,21 +31,21 @@ from service.translation.translator import FieldNames
 F = TypeVar("F", bound=RequestBody)
 
 PATHS: Final = ("/documents", "/translate_file", "/v2/document")
-"""Paths whose bodies hold a document."""
+"""Paths of uploads."""
 FORM_BYTES: Final = 65_536
-"""The most that a form has besides its file."""
+"""Limit for the bytes of a form besides its file."""
 _FILE: Final[dict[str, Any]] = {"type": "string", "format": "binary", "description": "the document, with its name"}
 _FIELDS: Final = 20
 _LONGEST_NAME: Final = 200
 
 
 class Uploaded(NamedTuple):
-    """A form with a file, and who sent it."""
+    """A form with a file, and its sender."""
 
     caller: Caller
     form: FormData
     place: ExitStack
-    """Reserves a place for the document until it is a job."""
+    """Counts the document as received until it is a job."""
 
     def parse(self, model: type[F]) -> F:
         """Return the fields besides the file. Raises `InvalidRequest`."""
@@ -70,7 +70,7 @@ class Uploaded(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The part of a form that is about its document."""
+    """The fields of a form about its document."""
 
     source: str | None
     target: str
@@ -88,10 +88,10 @@ def form_of(model: type[RequestBody]) -> dict[str, Any]:
 
 
 async def uploaded(request: Request, service: ServiceDependency) -> AsyncIterator[Uploaded]:
-    """Identify the caller, before the file is read if the key comes before it, reserve a place, and read the form."""
+    """Identify the caller, before the file is read if the key comes first, count the document, and read the form."""
     address = request.client.host if request.client else None
     key = key_before_body(request) if service.access.has_keys else None
-    # A key may also stand in the form; without keys, the caller is an address.
+    # The key may be in the form; without keys, the caller is an address.
     caller = await service.access.admit(key, address) if key or not service.access.has_keys else None
     with ExitStack() as place:
         place.enter_context(service.documents.receiving(caller.identity if caller is not None else address or ""))

@@ -90,7 +90,7 @@ def check(text: str) -> None:
         depth -= 1
 
     def declare(*_: object) -> None:
-        raise InvalidRequest("file", "the XML in it has a document type or entities, which no such document needs")
+        raise InvalidRequest("file", "the XML in it has a document type or entities, which these documents never need")
 
     def start_type(name: str, system: str | None, public: str | None, declares: bool) -> None:
         if declares or public not in _KNOWN_TYPES:

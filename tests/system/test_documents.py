@@ -253,7 +253,7 @@ def test_documents_do_not_outlive_the_server(start_server: StartServer, tmp_path
         assert list(kept.iterdir()) == []
         answer = httpx.get(f"{server.url}/documents/{identifier}")
         assert answer.status_code == 404
-        assert "the server was restarted" in answer.json()["error"]
+        assert "the server restarted" in answer.json()["error"]
 
 
 def test_a_caller_has_a_share_of_all_documents(start_server: StartServer) -> None:

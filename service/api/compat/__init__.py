@@ -1,1 +1,1 @@
-"""Routes that browser extensions and tools speak, each in the shape of another server."""
+"""Routes for browser extensions and tools, each in the shape of another server."""

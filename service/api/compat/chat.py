@@ -1,4 +1,4 @@
-"""The routes of OpenAI-compatible clients: the last message of a user is translated, as the name of the model says."""
+"""OpenAI's routes: they translate the last message of a user; the name of the model tells the languages."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -141,7 +141,7 @@ def direction_of(translator: Translator, model: str) -> tuple[str, str]:
         raise InvalidRequest("model", f"must be {_PREFIX}SOURCE-TARGET or {_PREFIX}TARGET, with language codes")
     parts = languages.split("-")
     pairs = [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
-    # A code with a hyphen is a target alone only as the models write it: fr-zz must not be taken for a kind of fr.
+    # A target alone may have a hyphen only as the models write it: fr-zz must not be matched to fr.
     if not pairs or any(languages == each.target for each in translator.directions):
         pairs.append((AUTOMATIC, languages))
     problems: list[InvalidRequest] = []

@@ -15,7 +15,7 @@ from service.translation.options import TranslationOptions
 _MOST_MESSAGES: Final = 1000
 LONGEST_MODEL: Final = 64
 """Characters of a model's name."""
-# Without references, which a description within a route cannot resolve.
+# Without references: nothing resolves them in the description of a route.
 _MESSAGES: Final[dict[str, Any]] = {
     "type": "array",
     "minItems": 1,
@@ -55,7 +55,7 @@ def _is_text(part: object) -> bool:
 
 
 def _content(value: object) -> object:
-    """Check all parts in one sentence; Pydantic's union would report a problem for each alternative and part."""
+    """Report one problem; Pydantic's union would report one for each alternative and part."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list) and all(map(_is_text, value)):
@@ -81,7 +81,7 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(RequestBody):
-    """A request of OpenAI's clients. Unknown fields are ignored; options that no model here has are refused."""
+    """A request of OpenAI's clients. Unknown fields are ignored, unavailable options refused."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -112,7 +112,7 @@ class ChatRequest(RequestBody):
     )
 
     def check(self) -> None:
-        """Raise `InvalidRequest` for options that would change the answer and are not available."""
+        """Raise `InvalidRequest` for unavailable options that would change the answer."""
         if self.n not in (None, 1):
             raise InvalidRequest("n", "must be 1")
         for field in ("stop", "tools"):
@@ -122,14 +122,14 @@ class ChatRequest(RequestBody):
             raise InvalidRequest("response_format", "is available only for a message that is an array of texts in JSON")
 
     def text(self) -> str:
-        """Return the text to translate. Raises `InvalidRequest` if there is none."""
+        """Return the text to translate. Raises `InvalidRequest` without a message of a user."""
         own = [message for message in self.messages if message.role == "user"]
         if not own:
             raise InvalidRequest("messages", "there is none of the role user")
         return own[-1].text()
 
     def array(self) -> JsonMessage | None:
-        """Return the text to translate if it is an array of texts in JSON."""
+        """Return the text to translate as an array, if it is an array of texts in JSON."""
         return JsonMessage.parse(self.text(), self.response_format)
 
     def options(self) -> TranslationOptions:

@@ -1,4 +1,4 @@
-"""An exchange with another server's client: what a request means, and what its answer is made of."""
+"""An exchange with another server's client: its request, and the translation for its answer."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Translated(NamedTuple):
     sources: Sequence[str]
     alternatives: Sequence[Sequence[str]]
     source: str
-    """The source language of the request, or the detected one of its first text."""
+    """The source language of the request, or the detected language of its first text."""
     target: str
     seconds: float
 
@@ -43,7 +43,7 @@ class ForeignBody(RequestBody):
 
     @abstractmethod
     def wanted(self) -> Wanted:
-        """Return what the request means. Raises `InvalidRequest`."""
+        """Return the wanted translation. Raises `InvalidRequest`."""
 
     @abstractmethod
     def answer(self, done: Translated) -> object:
@@ -52,7 +52,7 @@ class ForeignBody(RequestBody):
 
 @dataclass(frozen=True)
 class Exchange:
-    """A row of the table: a path, and the request that is read there, which knows its answer."""
+    """A row of the table: a path and its request, which builds the answer."""
 
     path: str
     summary: str
@@ -63,12 +63,12 @@ class Exchange:
 
 
 def names_of(text: str, source: str, target: str) -> FieldNames:
-    """Return the field names of an exchange, whose source is detected if it is empty or `auto`."""
+    """Return the field names of an exchange that detects the source if it is empty or `auto`."""
     return FieldNames(text, source, target, automatic=(AUTOMATIC, ""))
 
 
 PAGE_OPTIONS: Final = TranslationOptions(copies_foreign=True)
-"""Options for texts of web pages, which have no place for an error beside each text."""
+"""Options for texts of web pages, which cannot show an error beside each text."""
 
 
 def markup_options(markup: str | None) -> TranslationOptions:

@@ -1,4 +1,4 @@
-"""Messages that are JSON: subtitle tools send an array of lines to a chat, and read one from its answer."""
+"""Messages in JSON: subtitle tools send an array of lines to a chat, and read one from its answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 _FIELDS: Final = ("line", "text")
-"""Names of the field of an object that is translated; all others come back as they are."""
+"""Names of the translated field of an object; all others come back unchanged."""
 
 
 class JsonMessage(NamedTuple):
@@ -14,11 +14,11 @@ class JsonMessage(NamedTuple):
 
     elements: Sequence[Any]
     wrapper: str | None
-    """The field that the answer's array has to be in, by the schema of `response_format`."""
+    """The field for the answer's array, by the schema of `response_format`."""
 
     @classmethod
     def parse(cls, message: str, response_format: object) -> Self | None:
-        """Return the message if it is such an array; None for any other, which is a text."""
+        """Parse a message; None for a message without such an array."""
         if not message.lstrip().startswith("["):
             return None
         try:
@@ -41,7 +41,7 @@ class JsonMessage(NamedTuple):
 
 
 def _field(element: object) -> str:
-    """Return the name of the field with the text; "" if there is none."""
+    """Return the name of the field with the text; "" without such a field."""
     if not isinstance(element, dict):
         return ""
     return next((name for name in _FIELDS if isinstance(element.get(name), str)), "")

@@ -1,4 +1,4 @@
-"""The table of exchanges, a row for each server whose clients are served. The shapes are those of its documentation."""
+"""The table of exchanges, a row for each imitated server, in the shapes of its documentation."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
@@ -64,7 +64,7 @@ class LingarrLine(BaseModel):
 
 
 _LINES: Final[dict[str, Any]] = {"type": "array", "items": LingarrLine.model_json_schema()}
-"""Without a reference, which a description within a route cannot resolve."""
+"""Without a reference: nothing resolves it in the description of a route."""
 
 
 class LingarrBody(ForeignBody):

@@ -1,1 +1,1 @@
-"""The routes of DeepL, for clients that are written for it."""
+"""The routes of DeepL, for its clients."""

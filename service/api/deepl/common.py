@@ -1,4 +1,4 @@
-"""The parts that all routes of DeepL share: names of fields, and errors as responses."""
+"""Field names and error responses of all routes of DeepL."""
 
 from typing import Final
 
@@ -21,6 +21,6 @@ class DeepLError(BaseModel):
 
 
 def deepl_errors(*statuses: int) -> Responses:
-    """Describe the errors of a route: those of all routes, and `statuses`."""
+    """Describe the errors of a route: the common ones, and `statuses`."""
     own = {403: "no API key where one is required, or a wrong one"}
     return errors_of(DeepLError, *CALLER_ERRORS, *statuses, own=own)

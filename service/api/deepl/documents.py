@@ -28,12 +28,12 @@ class DeepLForm(RequestBody):
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     filename: str | None = Field(default=None, max_length=200)
-    output_format: str | None = Field(default=None, max_length=16, description="only that of the document")
+    output_format: str | None = Field(default=None, max_length=16, description="only the format of the document")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     glossary_id: str | None = Field(default=None, max_length=200, description="only with source_lang")
 
     def wanted(self, file_name: str) -> Wanted:
-        """Return what the form says about its document. Raises `InvalidRequest`."""
+        """Return the fields about the document. Raises `InvalidRequest`."""
         name = self.filename or file_name
         if self.output_format and self.output_format.lower() != name.rpartition(".")[2].lower():
             raise InvalidRequest("output_format", "must be the format of the document")

@@ -1,4 +1,4 @@
-"""The fields of DeepL's request to translate, and what they mean for a translation."""
+"""The fields of DeepL's request to translate, and the options that they set."""
 
 from typing import Annotated, Final, Literal
 
@@ -15,7 +15,7 @@ from service.translation.options import TranslationOptions
 _FLAGS: Final = {"0": False, "1": True, "false": False, "true": True}
 _MOST_TAGS: Final = 1000
 _QUALITY_BEAM: Final = 4
-"""Beam width of the model types that prefer quality, where the server's limit allows it."""
+"""Beam width of the model types that prefer quality, within the server's limit."""
 _SPLITTINGS: Final[dict[str, Splitting]] = {"0": "none", "1": "lines", "nonewlines": "sentences"}
 
 
@@ -54,7 +54,7 @@ Split = Annotated[
 
 
 class DeepLRequest(RequestBody):
-    """A request of DeepL. Unknown fields are ignored, as DeepL does; options that no model here has are refused."""
+    """A request of DeepL. Unknown fields are ignored, as DeepL does; unavailable options are refused."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -62,7 +62,7 @@ class DeepLRequest(RequestBody):
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] | None = Field(
-        default=None, description="more and less are not available; with prefer_more and prefer_less no matter"
+        default=None, description="more and less are not available; prefer_more and prefer_less have no effect"
     )
     tag_handling: Literal["html", "xml"] | None = None
     tag_handling_version: Literal["v1", "v2"] = Field(
@@ -91,7 +91,7 @@ class DeepLRequest(RequestBody):
     custom_instructions: Texts | None = Field(default=None, description="not available")
 
     def check(self) -> None:
-        """Raise `InvalidRequest` for options that no model here has, and for options that exclude one another."""
+        """Raise `InvalidRequest` for unavailable options, and for options that exclude one another."""
         for field in ("style_id", "translation_memory_id", "custom_instructions"):
             if getattr(self, field):
                 raise InvalidRequest(field, "is not available")

@@ -59,7 +59,7 @@ class LanguagePairs(BaseModel):
 
 @router.get("/glossary-language-pairs", summary="Languages of glossaries", responses=deepl_errors())
 async def language_pairs(service: ServiceDependency, caller: CallerDependency) -> LanguagePairs:
-    """Return all directions of the models; none if the server stores no glossaries."""
+    """Return all directions of the models; an empty list if the server does not store glossaries."""
     known = service.translator.directions if service.glossaries.can_store else []
     return LanguagePairs(
         supported_languages=[LanguagePair(source_lang=each.source, target_lang=each.target) for each in known]

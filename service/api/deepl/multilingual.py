@@ -1,4 +1,4 @@
-"""DeepL's routes of its third version, for glossaries of several dictionaries."""
+"""DeepL's routes of version 3, for glossaries of several dictionaries."""
 
 import asyncio
 import re
@@ -106,7 +106,7 @@ class EntriesList(BaseModel):
 
 @router.get("/glossaries", summary="List glossaries", responses=deepl_errors())
 async def collections(service: ServiceDependency, caller: CallerDependency) -> CollectionList:
-    """List the glossaries of the caller, those of version 2 among them."""
+    """List the glossaries of the caller, including those of version 2."""
     found = await asyncio.to_thread(_of(service).all, owner_of(caller))
     return CollectionList(glossaries=[_info(each) for each in found])
 
@@ -141,7 +141,7 @@ async def collection(glossary_id: str, service: ServiceDependency, caller: Calle
 async def change(
     request: Request, glossary_id: str, service: ServiceDependency, caller: CallerDependency
 ) -> CollectionInfo:
-    """Entries of a term that is known already replace its translation."""
+    """An entry for a known term replaces its translation."""
     service.glossaries.writable()
     body = await parse_body(request, CollectionChange)
     added = await _dictionaries(service, body.dictionaries)
@@ -200,7 +200,7 @@ async def delete_dictionary(
     source_lang: Annotated[_Language, Query()],
     target_lang: Annotated[_Language, Query()],
 ) -> None:
-    """Delete a dictionary; with its last one, a glossary is gone."""
+    """Delete a dictionary; the last one takes its glossary with it."""
     direction = _direction(service, source_lang, target_lang)
     await asyncio.to_thread(_of(service).delete_part, glossary_id, owner_of(caller), direction)
 

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v2", tags=["as DeepL"])
 # DeepL lists English and Portuguese only as variants; a model that knows just the language serves both.
 _VARIANTS: Final = {"EN": ("EN-GB", "EN-US"), "PT": ("PT-BR", "PT-PT")}
 _UNLIMITED: Final = 1_000_000_000_000
-"""The limit that DeepL reports if there is none."""
+"""The limit that DeepL reports for unlimited accounts."""
 
 
 class DeepLTranslation(BaseModel):
@@ -37,12 +37,12 @@ class DeepLTranslations(BaseModel):
 class DeepLLanguage(BaseModel):
     language: str = Field(examples=["FR"])
     name: str = Field(examples=["French"])
-    supports_formality: bool | None = Field(default=None, description="of target languages only")
+    supports_formality: bool | None = Field(default=None, description="for target languages only")
 
 
 class DeepLUsage(BaseModel):
     """Characters translated with the key in this month (UTC), and its limit. Without keys: characters of all callers
-    since the server started, and a limit that nobody reaches."""
+    since the server started, and an unreachable limit."""
 
     character_count: int = Field(examples=[30_000])
     character_limit: int = Field(examples=[500_000])

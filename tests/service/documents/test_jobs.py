@@ -58,7 +58,7 @@ async def test_none_are_kept_if_the_limit_says_so(tmp_path: Path) -> None:
     jobs.start()
     with pytest.raises(QueueFull), jobs.receiving("me"):
         pass
-    with pytest.raises(UnknownDocument, match="the server was restarted"):
+    with pytest.raises(UnknownDocument, match="the server restarted"):
         jobs.find("0")
     await jobs.stop()
 
