@@ -31,7 +31,6 @@ from service.composition import VERSION, build_service
 from service.errors import EngineFailed
 from service.observability import tracing
 from service.observability.tracing import RequestTracing
-from service.registry.registry import ModelRegistry
 from service.settings import Networks, Settings, UnusableSettingError
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         except OSError as error:
             raise UnusableSettingError(f"documents: {error}") from None
         service.library.start()
-        waiting = asyncio.create_task(_become_ready(service.library, on_failure))
+        waiting = asyncio.create_task(_become_ready(service, on_failure))
         yield
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -136,9 +135,9 @@ def _hosts(networks: Networks) -> list[str]:
     return [*map(str, networks), *mapped]
 
 
-async def _become_ready(library: ModelRegistry, on_failure: Callable[[str], None]) -> None:
+async def _become_ready(service: ServiceContext, on_failure: Callable[[str], None]) -> None:
     try:
-        await library.wait_until_tried()
+        await service.library.wait_until_tried()
     except EngineFailed as error:
         on_failure(error.message)
     else:

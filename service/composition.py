@@ -76,7 +76,7 @@ def build_service(settings: Settings) -> ServiceContext:
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(settings, translator, library, metrics, access, store, suggested, jobs)
+    return ServiceContext(translator, library, metrics, access, store, suggested, jobs)
 
 
 def _public_models(settings: Settings) -> PublicModels:

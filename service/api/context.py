@@ -12,7 +12,6 @@ from service.documents.jobs import DocumentJobs
 from service.errors import NotReady, UnknownLanguage
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
-from service.settings import Settings
 from service.stores.glossary_store import GlossaryStore
 from service.stores.suggestion_store import SuggestionStore
 from service.translation.translation import LONGEST_WAIT_SECONDS
@@ -23,7 +22,6 @@ from service.translation.translator import Translator
 class ServiceContext:
     """Everything that the routes need; `composition.build_service` builds it."""
 
-    settings: Settings
     translator: Translator
     library: ModelRegistry
     metrics: Metrics

@@ -110,8 +110,8 @@ async def frontend_settings(service: ServiceDependency) -> FrontendSettings:
         apiKeys=service.access.has_keys,
         keyRequired=service.access.key_required,
         suggestions=service.suggestions.is_enabled,
-        filesTranslation=service.settings.max_documents > 0,
-        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.settings.max_documents else [],
+        filesTranslation=service.documents.is_enabled,
+        supportedFilesFormat=[f".{name}" for name in FORMATS] if service.documents.is_enabled else [],
         language=LanguageChoice(
             source=source,
             target=NamedLanguage(code=first.target, name=language_name(first.target)),

@@ -18,11 +18,10 @@ from service.api.field_types import (
     StrictBody,
     Texts,
 )
-from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
 from service.errors import InvalidRequest
 from service.text.glossary import Glossary
 from service.translation.events import Finished
-from service.translation.options import MAX_BEAM_SIZE, TranslationOptions
+from service.translation.options import MAX_BEAM_SIZE, Beam, Constraints, Inspect, Sampling, TranslationOptions
 
 MAX_SEED: Final = 2**63 - 1
 _MAX_TOP_K: Final = 2**31 - 1  # more than any vocabulary

@@ -120,7 +120,7 @@ def examine(settings: Settings, seconds: float) -> Report:
     except (CheckpointError, UnusableSettingError) as error:
         report.problems.append(str(error))
     else:
-        asyncio.run(_self_test(service, seconds, report))
+        asyncio.run(_self_test(service, min(_AT_ONCE, settings.slots * settings.replicas), seconds, report))
     return report
 
 
@@ -171,14 +171,13 @@ def visible_settings(settings: Settings) -> dict[str, Any]:
     return visible
 
 
-async def _self_test(service: ServiceContext, seconds: float, report: Report) -> None:
+async def _self_test(service: ServiceContext, most_at_once: int, seconds: float, report: Report) -> None:
     service.library.start()
     try:
         async with asyncio.timeout(_START_SECONDS):
             with suppress(EngineFailed):  # the entry of each model has the reason
                 await service.library.wait_until_tried()
-        at_once = min(_AT_ONCE, service.settings.slots * service.settings.replicas)
-        for number in sorted({1, at_once}) if service.library.started else ():
+        for number in sorted({1, most_at_once}) if service.library.started else ():
             report.speeds.append(await _speed(service, number, seconds / 2))
     except TimeoutError:
         report.problems.append(f"the engines were not ready after {_START_SECONDS:.0f} s")

@@ -64,6 +64,10 @@ class DocumentJobs:
         self._sweeper: asyncio.Task[None] | None = None
         self._is_stopping = False
 
+    @property
+    def is_enabled(self) -> bool:
+        return self._most > 0
+
     def start(self) -> None:
         """Make or empty the directory, and begin to delete expired documents.
 

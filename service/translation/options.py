@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.engine.generation_request import Beam, Constraints, Inspect, Sampling
+# Callers build these for `TranslationOptions`, without knowing the engine.
+from service.engine.generation_request import Beam as Beam
+from service.engine.generation_request import Constraints as Constraints
+from service.engine.generation_request import Inspect as Inspect
+from service.engine.generation_request import Sampling as Sampling
 from service.registry.served_model import ServedModel
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.text.splitter import Splitting

@@ -8,9 +8,8 @@ from pydantic_core import PydanticCustomError
 from service.api.compat.json_message import JsonMessage
 from service.api.field_types import RequestBody
 from service.api.translate_request import MAX_SEED
-from service.engine.generation_request import Sampling
 from service.errors import InvalidRequest
-from service.translation.options import TranslationOptions
+from service.translation.options import Sampling, TranslationOptions
 
 _MOST_MESSAGES: Final = 1000
 LONGEST_MODEL: Final = 64

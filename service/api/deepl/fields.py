@@ -6,11 +6,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from service.api.field_types import RequestBody, Texts
-from service.engine.generation_request import Beam
 from service.errors import InvalidRequest
 from service.text.splitter import Splitting
 from service.text.xml import XmlTags, find_xml_error
-from service.translation.options import TranslationOptions
+from service.translation.options import Beam, TranslationOptions
 
 _FLAGS: Final = {"0": False, "1": True, "false": False, "true": True}
 _MOST_TAGS: Final = 1000
