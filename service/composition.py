@@ -1,6 +1,7 @@
 """The composition root: settings -> checkpoints -> engines -> translator; `app` adds the routes."""
 
 import logging
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,7 @@ def build_service(settings: Settings) -> ServiceContext:
     segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
 
     def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics, segments)
+        return build_model(found, path, settings, metrics, segments, lambda: library.request_load(found))
 
     library = ModelRegistry(
         configured_models(settings, build),
@@ -85,23 +86,27 @@ def _public_models(settings: Settings) -> PublicModels:
 
 
 def build_model(
-    found: FoundModel, path: Path, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None
+    found: FoundModel,
+    path: Path,
+    settings: Settings,
+    metrics: Metrics,
+    segments: SegmentStore | None = None,
+    request_load: Callable[[], None] = lambda: None,
 ) -> ServedModel:
     """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
 
-    `segments` keeps finished segments, if they are kept.
+    `segments` keeps finished segments, if they are kept; `request_load` is called for requests while no engine runs.
     """
     content = content_id(path)  # before its files are read: each engine compares it when it loads them
     config = load_config(path)
     tokenizer = load_tokenizer(path)
     _check_shortlist(found.name, path, config, settings)
-    pool = build_pool(found.name, engine_options(path, config, settings, content), settings, metrics)
-    model = ServedModel(found.name, config, tokenizer, pool)
-    model.uses_shortlist = _uses_shortlist(config, settings)
-    if segments is not None:
-        words = "shortlist" if model.uses_shortlist else "all words"
-        model.cache = SegmentCache(segments, f"{content} {settings.mode} {settings.device} {words}")
-    return model
+    uses_shortlist = _uses_shortlist(config, settings)
+    variant = f"{content} {settings.mode} {settings.device} {'shortlist' if uses_shortlist else 'all words'}"
+    cache = None if segments is None else SegmentCache(segments, variant)
+    options = engine_options(path, config, settings, content)
+    pool = build_pool(found.name, options, settings, metrics, cache, request_load)
+    return ServedModel(found.name, config, tokenizer, pool, uses_shortlist=uses_shortlist)
 
 
 def _uses_shortlist(config: CheckpointConfig, settings: Settings) -> bool:
@@ -138,13 +143,20 @@ def engine_options(path: Path, config: CheckpointConfig, settings: Settings, con
     )
 
 
-def build_pool(name: str, options: EngineOptions, settings: Settings, metrics: Metrics) -> EnginePool:
+def build_pool(
+    name: str,
+    options: EngineOptions,
+    settings: Settings,
+    metrics: Metrics,
+    cache: SegmentCache | None = None,
+    request_load: Callable[[], None] = lambda: None,
+) -> EnginePool:
     fork_server = ForkServer(options)
     engines = [
         EngineProcess(fork_server, number, metrics.observer(name, number), ENGINE_TIMEOUT_SECONDS)
         for number in range(settings.replicas)
     ]
-    return EnginePool(engines, capacity=settings.replicas * settings.slots + settings.max_waiting)
+    return EnginePool(engines, settings.replicas * settings.slots + settings.max_waiting, cache, request_load)
 
 
 def limits_of(settings: Settings) -> Limits:

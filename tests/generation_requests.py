@@ -1,10 +1,11 @@
 """Requests to an engine from flat arguments, so that a test names only the fields that it is about."""
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec.structs import fields, replace
 
 from service.engine.generation_request import GenerationRequest, Prompt, Sampling, Search
+from service.supervisor.generation import Generation, Reader
 
 _GREEDY: Final = Sampling()
 
@@ -26,3 +27,15 @@ def changed(request: GenerationRequest, **changes: Any) -> GenerationRequest:
         [group] = [each for each in own if hasattr(getattr(request, each), name)]
         request = replace(request, **{group: replace(getattr(request, group), **{name: value})})
     return request
+
+
+class Taker(Protocol):
+    def take(self, generation: Generation) -> None: ...
+
+
+def submitted(engine: Taker, request: GenerationRequest) -> Reader:
+    """Hand a new request to one replica, without a pool; return its reader."""
+    generation = Generation(request)
+    reader = generation.add_reader()
+    engine.take(generation)
+    return reader

@@ -64,10 +64,8 @@ class MemoryBudget:
 
 
 def _least_recently_used(versions: Sequence[ModelVersion]) -> ModelVersion | None:
-    idle = [
-        (each.model.used_at, each) for each in versions if each.model and each.state is State.READY and each.is_idle
-    ]
-    return min(idle, key=lambda item: item[0], default=(0.0, None))[1]
+    idle = (each for each in versions if each.state is State.READY and each.is_idle)
+    return min(idle, key=lambda each: each.used_at, default=None)
 
 
 async def _unload(version: ModelVersion) -> None:

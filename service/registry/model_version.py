@@ -105,6 +105,11 @@ class ModelVersion:
         return self.model is not None and self.model.pool.running and not self.has_requests
 
     @property
+    def used_at(self) -> float:
+        """The time of its last request."""
+        return self.model.pool.used_at if self.model else 0.0
+
+    @property
     def memory_bytes(self) -> int:
         """The memory that its engines use now."""
         return resident_bytes(self.model.pool.parent_pid, self.model.pool.pids) if self.model else 0

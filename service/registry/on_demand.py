@@ -122,7 +122,7 @@ class OnDemandModels:
             return
         store = Store()
         async with self._shrinking:
-            removable = sorted(filter(_is_removable, self._versions), key=_used_at)
+            removable = sorted(filter(_is_removable, self._versions), key=lambda each: each.used_at)
             sizes = await asyncio.to_thread(store.sizes, [_name(each) for each in removable])
             over = sizes.total - limit
             victims = []
@@ -177,11 +177,7 @@ def _is_removable(version: ModelVersion) -> bool:
     if not version.on_demand or version.state not in (State.REMOTE, State.UNLOADED):
         return False
     model = version.model
-    return model is None or (not model.in_use and time.monotonic() > model.used_at + _IDLE_SECONDS)
-
-
-def _used_at(version: ModelVersion) -> float:
-    return 0.0 if version.model is None else version.model.used_at
+    return model is None or (not model.in_use and time.monotonic() > version.used_at + _IDLE_SECONDS)
 
 
 def _remove(store: Store, names: Sequence[HubName]) -> None:

@@ -182,8 +182,6 @@ class ModelRegistry:
         """Load a new version, send requests to it, and retire the previous version of its name."""
         try:
             await self._loader.prepare(version)
-            assert version.model is not None
-            version.model.request_load = lambda: self._request_load(version)
             await self._loader.load(version)
         except (ServiceError, OSError, TemporaryHubError) as error:
             if version.on_demand:
@@ -214,8 +212,9 @@ class ModelRegistry:
         await asyncio.sleep(seconds)
         await self._introduce(version, min(2 * seconds, _LONGEST_RETRY_SECONDS))
 
-    def _request_load(self, version: ModelVersion) -> None:
-        """Load a model that has a request and no engines."""
+    def request_load(self, found: FoundModel) -> None:
+        """Load the model of a checkpoint that has a request and no engines; return at once."""
+        version = next(each for each in self.versions if each.found is found)
         if version.state is State.FAILED:
             self._spawn(self._fail(version, version.reason or ""))
         elif version.task is None or version.task.done():

@@ -1,8 +1,7 @@
 """A served model: its languages, its tokenizer, its limits and its engines."""
 
 import asyncio
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -11,8 +10,6 @@ from model.checkpoint_config import CheckpointConfig
 from model.tokenizer import Tokenizer
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import NotReady
-from service.supervisor.cache import SegmentCache
-from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
 
 CLOSING: Final = frozenset(".!?…。！？")
@@ -31,6 +28,8 @@ class ServedModel:
         config: CheckpointConfig,
         tokenizer: Tokenizer,
         pool: EnginePool,
+        *,
+        uses_shortlist: bool = False,
     ) -> None:
         positions = config.model.max_positions
         self.name = name
@@ -46,36 +45,11 @@ class ServedModel:
         self.max_sentence_tokens = min(config.max_sentence_tokens or positions, positions // 2)
         """Longer sentences are cut; leaves room for a translation that is longer than its source."""
         self.max_new_tokens = positions - len(config.prompt.target_prefix)
-        self.uses_shortlist = False
-        """True if its translations have only words of its lexical shortlist; set by the composition root."""
-        self.cache: SegmentCache | None = None
-        """Set by the composition root; without a cache, engines decode every request."""
-        self.used_at = time.monotonic()
-        self.request_load: Callable[[], None] = lambda: None
-        """Called when a request is submitted and no engine runs."""
+        self.uses_shortlist = uses_shortlist
+        """True if its translations have only words of its lexical shortlist."""
         self._users: set[Hashable] = set()
         self._unused = asyncio.Event()
         self._unused.set()
-
-    def submit(self, request: GenerationRequest, scope: str | None = None) -> Generation:
-        """Submit a request to the engines, and request a load if they are not running.
-
-        With a `scope`, the result may come from an equal request of the same scope (`SegmentCache`).
-        """
-        self.used_at = time.monotonic()
-        if self.cache is not None and scope is not None:
-            return self.cache.submit(request, scope, self._decode, self.pool.stops)
-        generation = self.pool.submit(request)
-        self._load_if_needed()
-        return generation
-
-    def _decode(self, generation: Generation) -> None:
-        self.pool.adopt(generation)
-        self._load_if_needed()
-
-    def _load_if_needed(self) -> None:
-        if not self.pool.running:
-            self.request_load()
 
     def acquire(self, user: Hashable) -> None:
         """Keep the model in service for a user, until every user has released it."""
@@ -126,10 +100,10 @@ class ServedModel:
         ids = self.tokenizer.encode(_PROBE_TEXT, target, source)
         prompt = self.tokenizer.target_prefix(target, source)
         length = min(_PROBE_TOKENS, self.max_new_tokens)
-        generation = self.pool.submit(GenerationRequest(Prompt(ids, list(prompt)), Search(length)))
+        reader = self.pool.submit(GenerationRequest(Prompt(ids, list(prompt)), Search(length)))
         deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
         try:
-            while await generation.read_tokens(deadline):
+            while await reader.read(deadline):
                 pass
         finally:
-            generation.close()
+            reader.close()

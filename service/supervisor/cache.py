@@ -8,15 +8,13 @@ moment share one decode. Knows neither texts nor callers.
 import hashlib
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from service.engine.generation_request import GenerationRequest, Sampling
 from service.engine.messages import TokenReport, TokenRun, joined
 from service.supervisor.generation import Generation
-from service.supervisor.shared_generation import SharedGeneration
 
 _GREEDY: Final = Sampling()
 _ENTRY_BYTES: Final = 200
@@ -90,8 +88,16 @@ class _Kept(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, ended: Generation) -> "_Kept":
-        runs = [report for report in ended.token_reports if isinstance(report, TokenRun)]
-        return cls(joined(runs)) if len(runs) == len(ended.token_reports) else cls(tokens=ended.tokens)
+        runs = [report for report in ended.reports if isinstance(report, TokenRun)]
+        return cls(joined(runs)) if len(runs) == len(ended.reports) else cls(tokens=ended.tokens)
+
+
+class SegmentKey(NamedTuple):
+    """The name of equal requests."""
+
+    digest: bytes
+    yields_to_new: bool
+    """A request that must not wait for others does not join one that gives way to them; results are the same."""
 
 
 class SegmentCache:
@@ -100,52 +106,50 @@ class SegmentCache:
     def __init__(self, store: SegmentStore, variant: str) -> None:
         """`variant` tells the weights and their execution apart: content, mode, device and shortlist."""
         self._store = store
-        self._observer = store.observer
         self._variant = variant
-        self._in_flight: dict[tuple[bytes, bool, int], SharedGeneration] = {}
+        self._decodes: dict[SegmentKey, Generation] = {}
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(_Kept)
 
-    def submit(
-        self, request: GenerationRequest, scope: str, decode: Callable[[Generation], None], run: int = 0
-    ) -> Generation:
-        """Return a reader of the request's tokens: kept ones, those of an equal request in flight, or new ones.
-
-        Requests share results only within a `scope`. `decode` hands a generation to an engine. `run` counts the stops
-        of the engines: a stop fails requests that came before it, and a later one must not join them.
-        """
-        key = self._key(request, scope)
-        if (kept := self._store.get(key)) is not None:
-            self._observer.hit()
-            return self._replay(request, kept)
-        # A request that must not wait for others does not join one that gives way to them.
-        place = key, request.yields_to_new, run
-        if (shared := self._in_flight.get(place)) is not None:
-            self._observer.joined()
-            return shared.add_reader()
-        self._observer.missed()
-
-        def on_end(ended: SharedGeneration) -> None:
-            del self._in_flight[place]
-            if ended.finished:
-                self._store.put(key, self._encoder.encode(_Kept.of(ended)))
-
-        shared = SharedGeneration(request, decode, on_end)
-        shared.start()
-        self._in_flight[place] = shared
-        return shared.first
-
-    def _key(self, request: GenerationRequest, scope: str) -> bytes:
+    def key(self, request: GenerationRequest, scope: str) -> SegmentKey:
         """Hash everything that the result depends on; fields of the request that are added later count, too."""
         search = request.search
         if search.sampling.temperature == 0:
             search = msgspec.structs.replace(search, sampling=_GREEDY)  # no seed, no restriction to the best
         decisive = msgspec.structs.replace(request, search=search, yields_to_new=False)
-        return hashlib.sha256(self._encoder.encode((self._variant, scope, decisive))).digest()
+        digest = hashlib.sha256(self._encoder.encode((self._variant, scope, decisive))).digest()
+        return SegmentKey(digest, request.yields_to_new)
+
+    def find(self, key: SegmentKey, request: GenerationRequest) -> Generation | None:
+        """Return the generation of an equal request, finished or in flight; None if there is none."""
+        if (kept := self._store.get(key.digest)) is not None:
+            self._store.observer.hit()
+            return self._replay(request, kept)
+        generation = self._decodes.get(key)
+        if generation is None:
+            self._store.observer.missed()
+        else:
+            self._store.observer.joined()
+        return generation
+
+    def add(self, key: SegmentKey, generation: Generation) -> None:
+        """Have later equal requests find a generation until it ends."""
+        self._decodes[key] = generation
+
+    def end(self, key: SegmentKey, ended: Generation) -> None:
+        """Keep a generation if it is finished; nobody joins it any more."""
+        if self._decodes.get(key) is ended:
+            del self._decodes[key]
+        if ended.finished:
+            self._store.put(key.digest, self._encoder.encode(_Kept.of(ended)))
+
+    def forget_decodes(self) -> None:
+        """Have nobody join the present decodes."""
+        self._decodes.clear()
 
     def _replay(self, request: GenerationRequest, kept: bytes) -> Generation:
         """Return a generation that has finished."""
-        replayed = Generation(0, request, lambda _: None)
+        replayed = Generation(request)
         replayed.admitted_at = replayed.submitted_at
         segment = self._decoder.decode(kept)
         if segment.run is not None:

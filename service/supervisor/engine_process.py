@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from service.engine.channel import Frames, frame
-from service.engine.generation_request import GenerationRequest
 from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
@@ -63,8 +62,7 @@ class EngineProcess:
         self._started = asyncio.Event()
         self.refusal: str | None = None
         """The reason why the checkpoint on the disk cannot be used for another engine; None until that is so."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when the engine has died or started, and when it can take other requests than suspects again."""
+        self._on_change: Callable[[], None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -87,7 +85,7 @@ class EngineProcess:
 
     @property
     def movable(self) -> list[Generation]:
-        """The requests that another replica may adopt, the oldest first."""
+        """The requests that another replica may take, the oldest first."""
         return self._requests.movable
 
     @property
@@ -114,8 +112,13 @@ class EngineProcess:
         """The number of slots in use in the engine's last report; 0 without an engine."""
         return self._slots_used
 
-    def start(self) -> None:
-        """Begin supervision and return at once; also possible after a stop."""
+    def start(self, on_change: Callable[[], None] | None = None) -> None:
+        """Begin supervision and return at once; also possible after a stop.
+
+        `on_change` is called when the engine has died or started, and when it can take other requests than suspects
+        again.
+        """
+        self._on_change = on_change
         self._started = asyncio.Event()
         self._start_failure = None
         self._fork_server.acquire(self)
@@ -145,19 +148,12 @@ class EngineProcess:
             self._start_failure = reason
             self._started.set()
 
-    def submit(self, request: GenerationRequest) -> Generation:
-        """Hand a request to the engine; while none is up, it waits for the next one."""
-        self._check(request)
-        return self._requests.add(request)
-
-    def adopt(self, generation: Generation) -> None:
-        """Hand a request to the engine that has its `Generation` already, and maybe tokens of another engine."""
-        self._check(generation.request)
-        self._requests.adopt(generation)
-
-    def _check(self, request: GenerationRequest) -> None:
+    def take(self, generation: Generation) -> None:
+        """Hand a request to the engine, with the tokens it may have of another one; without an engine, it waits."""
+        request = generation.request
         assert 1 <= request.search.beam.size <= self._options.slots
         assert len(request.constraints.forced_ids) < request.search.max_new_tokens
+        self._requests.take(generation)
 
     def fail_all(self, reason: str) -> None:
         """Fail the requests in flight, while there is no engine."""
@@ -166,7 +162,7 @@ class EngineProcess:
     def hand_over(self, generation: Generation, to: "EngineProcess") -> None:
         """Have another replica continue one of the `movable` requests."""
         self._requests.release(generation)
-        to.adopt(generation)
+        to.take(generation)
 
     def _send(self, command: Command) -> None:
         assert self._engine is not None
@@ -203,7 +199,7 @@ class EngineProcess:
                 self._loaded.clear()
                 is_explained = self._requests.engine_ended()
                 self._slots_used = 0
-                self.on_change()
+                self._changed()
                 await self._end()
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
@@ -264,6 +260,10 @@ class EngineProcess:
             self._reaping.add(reaping)
             reaping.add_done_callback(self._reaping.discard)
 
+    def _changed(self) -> None:
+        if self._on_change is not None:
+            self._on_change()
+
     def _handle(self, report: Report) -> None:
         match report:
             case Admitted():
@@ -273,7 +273,7 @@ class EngineProcess:
                 had_suspects = self._requests.has_suspects
                 self._requests.handle_step(report)
                 if had_suspects and not self._requests.has_suspects:
-                    self.on_change()
+                    self._changed()
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
@@ -282,7 +282,7 @@ class EngineProcess:
                 self._loaded.set()
                 self._started.set()
                 self._requests.engine_started()
-                self.on_change()
+                self._changed()
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from service.engine.generation_request import GenerationRequest
 from service.engine.messages import Admitted, Cancel, Command, StepReport, Submit, TokenReport, TokenRun
 from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
@@ -93,18 +92,15 @@ class EngineRequests:
         """True while the engine is reserved for suspects, and other requests wait."""
         return bool(self._suspects)
 
-    def add(self, request: GenerationRequest) -> Generation:
-        generation = Generation(self._new_id(), request, self._cancel)
-        self._insert(generation)
-        return generation
-
-    def adopt(self, generation: Generation) -> None:
-        """Take over a request that another replica has released."""
+    def take(self, generation: Generation) -> None:
+        """Take a request that is new, or that another replica has released."""
         generation.move(self._new_id(), self._cancel)
-        self._insert(generation)
+        self._hold(generation)
+        if self._has_engine and not self._suspects:
+            self._submit(generation)
 
     def release(self, generation: Generation) -> None:
-        """Give up a request, for another replica to adopt."""
+        """Give up a request, for another replica to take."""
         if generation.request_id in self._sent:
             self._send(Cancel(generation.request_id))
         self._remove(generation)
@@ -144,7 +140,7 @@ class EngineRequests:
     def _fail(self, generations: Iterable[Generation], error: EngineFailed) -> None:
         for generation in generations:
             if generation.request_id in self._generations:
-                generation.close()
+                self._cancel(generation)
                 generation.fail(error)
 
     def handle_admitted(self, report: Admitted) -> None:
@@ -189,11 +185,6 @@ class EngineRequests:
     def _new_id(self) -> int:
         self._next_id += 1
         return self._next_id - 1
-
-    def _insert(self, generation: Generation) -> None:
-        self._hold(generation)
-        if self._has_engine and not self._suspects:
-            self._submit(generation)
 
     def _hold(self, generation: Generation) -> None:
         self._generations[generation.request_id] = generation

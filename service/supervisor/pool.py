@@ -1,42 +1,53 @@
-"""The replicas of one engine: requests go to the least loaded one, or are refused if all are full.
+"""The replicas of one engine, behind the cache: requests go to the least loaded one, or are refused if all are full.
 
 What a replica cannot run is handed to a sibling at once: the back-off of a dead replica is its own.
 """
 
 import asyncio
 import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from service.engine.generation_request import GenerationRequest
-from service.errors import QueueFull
+from service.errors import QueueFull, RequestFailed
+from service.supervisor.cache import SegmentCache, SegmentKey
 from service.supervisor.engine_process import EngineProcess
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Generation, Reader
 
 _GRACE_SECONDS: Final = 15.0
 """Requests wait so long for files of a checkpoint that are missing or incomplete: somebody may be replacing them."""
 
 
 class EnginePool:
-    """Sends each request to the least loaded replica; refuses new work over `capacity`.
+    """Sends each request that the cache cannot answer to the least loaded replica; refuses work over `capacity`.
 
     `capacity` counts the slots that requests in flight, running and waiting, hold or need. It is checked once
     per client request, by `admit`: later segments of an admitted text are not refused.
     """
 
-    def __init__(self, engines: list[EngineProcess], capacity: int) -> None:
+    def __init__(
+        self,
+        engines: Sequence[EngineProcess],
+        capacity: int,
+        cache: SegmentCache | None = None,
+        request_load: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without a `cache`, every request is decoded; `request_load` is called for each while no engine runs."""
         self.engines = engines
         self._capacity = capacity
+        self._cache = cache
+        self._request_load = request_load
+        self.used_at = time.monotonic()
+        """The time of the last request."""
         self.running = False
         """True if engines are started, loaded or not; without any, requests wait."""
-        self.stops = 0
-        """The number of calls of `stop`."""
         self._was_loaded = False
         self._settled = asyncio.Event()
         """Set while a replica is ready, or the files of the checkpoint have been unusable for too long."""
         self._has_given_up = False
         self._giving_up: asyncio.TimerHandle | None = None
-        for engine in engines:
-            engine.on_change = self._on_change
 
     @property
     def loaded(self) -> bool:
@@ -73,7 +84,7 @@ class EnginePool:
         """Start all replicas; also possible after a stop."""
         self.running = True
         for engine in self.engines:
-            engine.start()
+            engine.start(self._on_change)
 
     async def wait_until_started(self) -> None:
         """Wait until every replica has its model; raise `EngineFailed` if one cannot start."""
@@ -82,7 +93,8 @@ class EnginePool:
     async def stop(self, reason: str = "the engine was stopped") -> None:
         """Fail requests in flight with the reason; later ones wait for the next start."""
         self.running = self._was_loaded = False
-        self.stops += 1
+        if self._cache is not None:
+            self._cache.forget_decodes()  # they fail, and a later request must not join them
         self._forget_refusal()
         await asyncio.gather(*(engine.stop(reason) for engine in self.engines))
 
@@ -91,16 +103,42 @@ class EnginePool:
         if self.load >= self._capacity:
             raise QueueFull("too many requests are waiting; try again in a moment")
 
-    def submit(self, request: GenerationRequest) -> Generation:
-        return self._best().submit(request)
+    def submit(self, request: GenerationRequest, scope: str | None = None) -> Reader:
+        """Return a reader of a new request's tokens.
 
-    def adopt(self, generation: Generation) -> None:
-        """Submit a request that has its generation, and may have tokens, already."""
-        self._best().adopt(generation)
+        Equal requests of a `scope` share results: they get kept tokens, or those of a request in flight.
+        """
+        self.used_at = time.monotonic()
+        if self._cache is None or scope is None:
+            generation = Generation(request)
+        else:
+            assert not request.inspect.hypotheses  # beam reports are not kept
+            key = self._cache.key(request, scope)
+            if (known := self._cache.find(key, request)) is not None:
+                return known.add_reader()
+            generation = Generation(request, partial(self._on_shared_end, key))
+            self._cache.add(key, generation)
+        reader = generation.add_reader()
+        self._decode(generation)
+        return reader
 
-    def _best(self) -> EngineProcess:
+    def _decode(self, generation: Generation) -> None:
         # A replica that is restarting, or reserved for suspects, gets requests only if all are.
-        return min(self.engines, key=lambda each: (not each.available, each.load))
+        min(self.engines, key=lambda each: (not each.available, each.load)).take(generation)
+        if not self.running:
+            self._request_load()
+
+    def _on_shared_end(self, key: SegmentKey, ended: Generation, readers: Sequence[Reader]) -> None:
+        """Keep a finished segment. If the request itself was the reason of a failure, only its first reader fails.
+
+        The others have done nothing but follow, and continue on their own.
+        """
+        assert self._cache is not None
+        self._cache.end(key, ended)
+        if isinstance(ended.failure, RequestFailed):
+            for reader in readers:
+                if reader.follows:
+                    self._decode(reader.continue_alone())
 
     async def wait_until_loaded(self, seconds: float) -> bool:
         """Wait while engines are replaced; return False if that fails or takes longer."""

@@ -205,7 +205,7 @@ class Translation:
             for submitted in await current.final_segments():
                 work, number = submitted.encoded, self._segments
                 self._segments += 1
-                if submitted.generation is None or work.model is None:
+                if submitted.reader is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
                     yield copied_events(number, work.text_index, work.segment)
                     self._texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
@@ -216,9 +216,9 @@ class Translation:
                 )
                 is_last = False
                 while not is_last:
-                    if not submitted.generation.has_unread:
+                    if not submitted.reader.has_unread:
                         yield ()
-                    events = assembly.events(await submitted.generation.read(self._deadline))
+                    events = assembly.events(await submitted.reader.read(self._deadline))
                     is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
@@ -231,7 +231,7 @@ class Translation:
                         reason = "length" if submitted.is_cut else assembly.finish_reason
                         events.append(segment_finished(number, work.text_index, versions, reason, wanted > 0))
                     yield events
-                submitted.generation.close()
+                submitted.reader.close()
             self._window.advance()
             if not self._window.has_next:
                 yield ()

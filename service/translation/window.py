@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Reader
 from service.translation.options import Limits, TranslationOptions, default_target_length
 from service.translation.postprocess import pivot_sentence
 from service.translation.preprocess import EncodedSegment
@@ -59,7 +59,7 @@ class SubmittedSegment(NamedTuple):
     """A segment submitted to an engine, or copied."""
 
     encoded: EncodedSegment
-    generation: Generation | None
+    reader: Reader | None
     is_cut: bool = False
     """True if the first model's translation was cut at its maximum length."""
 
@@ -89,20 +89,20 @@ class SegmentInFlight:
         return [self._first] if self._second is None else await self._second
 
     def close(self) -> None:
-        for generation in self._generations():
-            generation.close()
+        for reader in self._readers():
+            reader.close()
         if self._second is not None:
             self._second.cancel()
 
     def fail(self, error: ServiceError) -> None:
-        for generation in self._generations():
-            generation.fail(error)
+        for reader in self._readers():
+            reader.fail(error)
 
-    def _generations(self) -> Iterator[Generation]:
+    def _readers(self) -> Iterator[Reader]:
         second, known = self._second, [self._first]
         if second is not None and second.done() and not second.cancelled() and second.exception() is None:
             known += second.result()
-        return (each.generation for each in known if each.generation is not None)
+        return (each.reader for each in known if each.reader is not None)
 
 
 class SegmentWindow:
@@ -139,7 +139,7 @@ class SegmentWindow:
         """Source tokens of all segments submitted so far."""
         self.pivot_tokens = 0
         """Tokens that first models have generated for second models."""
-        self.first: Generation | None = None
+        self.first: Reader | None = None
         """The first segment that is translated, not copied."""
         self.is_in_preparation = True
         """True until the first segments have been submitted."""
@@ -224,7 +224,7 @@ class SegmentWindow:
             raise DeadlineExceeded("the translation was not finished in time")
         for encoded in prepared:
             first = self._submit(encoded)
-            is_last = encoded.then is None or first.generation is None
+            is_last = encoded.then is None or first.reader is None
             self._ahead.append(SegmentInFlight(first, None if is_last else self._hand_over(first)))
         if self.is_in_preparation:
             self.is_in_preparation = False
@@ -235,23 +235,23 @@ class SegmentWindow:
     def _submit(self, encoded: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
         self.source_tokens += len(encoded.source_ids)
         options = self._options if encoded.then is None else self._options.of_first()
-        generation = (
-            encoded.model.submit(self._request(encoded, encoded.model, options), options.cache_scope)
+        reader = (
+            encoded.model.pool.submit(self._request(encoded, encoded.model, options), options.cache_scope)
             if encoded.model and encoded.source_ids
             else None
         )
-        self.first = self.first or generation
-        return SubmittedSegment(encoded, generation, is_cut)
+        self.first = self.first or reader
+        return SubmittedSegment(encoded, reader, is_cut)
 
     async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
         """Submit the first model's translation to the second model."""
-        encoded, generation = first.encoded, first.generation
-        assert generation is not None
+        encoded, reader = first.encoded, first.reader
+        assert reader is not None
         assert encoded.then is not None
-        while await generation.read(self._deadline):
+        while await reader.read(self._deadline):
             pass
-        generation.close()
-        tokens = generation.tokens
+        reader.close()
+        tokens = reader.tokens
         self.pivot_tokens += len(tokens)
         is_cut = tokens[-1].finish_reason == "length"
         return [self._submit(each, is_cut=is_cut) for each in encoded.then(encoded, pivot_sentence(encoded, tokens))]

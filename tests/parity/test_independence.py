@@ -127,7 +127,7 @@ def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequ
 
 
 def _continued(request: GenerationRequest, ids: list[int], sent: int) -> GenerationRequest:
-    generation = Generation(0, request, lambda _: None)
+    generation = Generation(request)
     for token in ids[:sent]:
         generation.deliver(TokenReport(0, token, 0.0))
     return generation.continuation()

@@ -11,6 +11,7 @@ from model.tokenizer import Tokenizer
 from service import composition
 from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
+from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
@@ -56,7 +57,7 @@ async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: T
     def is_kept(name: str, **settings: Any) -> bool:
         found = FoundModel("model", tmp_path / name, "")
         model = composition.build_model(found, tmp_path / name, Settings(**settings), Metrics("0", "int8"), store)
-        generation = model.submit(request, "")
+        generation = model.pool.submit(request, "").generation
         if not generation.finished:
             [shared] = model.pool.engines[0]._requests.in_flight
             shared.deliver(TokenReport(0, 2, -0.1, "stop"))
@@ -75,7 +76,7 @@ def test_a_shortlist_is_part_of_what_is_kept(tokenizer: Tokenizer, tmp_path: Pat
         model = composition.build_model(
             found, tmp_path / "model", Settings(replicas=1, **settings), Metrics("0", "int8"), store
         )
-        model.submit(generation_request([5, 2], 9), "")
+        model.pool.submit(generation_request([5, 2], 9), "")
         return model
 
     first = submit(shortlist=True)
@@ -98,7 +99,12 @@ def test_a_model_without_a_shortlist(tokenizer: Tokenizer, tmp_path: Path, caplo
     assert "model has no shortlist and writes all words" in caplog.messages
 
 
-def test_without_the_cache_nothing_is_shared() -> None:
+def test_without_the_cache_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[FoundModel] = []
+    monkeypatch.setattr(ModelRegistry, "request_load", lambda self, found: wanted.append(found))
     [version] = composition.build_service(Settings(cache_mb=0)).library.versions
     assert version.model is not None
-    assert version.model.cache is None
+    for _ in range(2):
+        version.model.pool.submit(generation_request([5, 2], 9), "")
+    assert version.model.pool.load == 2
+    assert wanted == [version.found] * 2

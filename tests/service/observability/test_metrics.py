@@ -10,7 +10,7 @@ from service.engine.messages import Admitted, StepReport, StepStats, TokenBlock,
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
 from service.settings import Settings
-from tests.generation_requests import generation_request
+from tests.generation_requests import generation_request, submitted
 
 NAMES = {
     "dragoman_requests_total",
@@ -114,7 +114,7 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     assert 'dragoman_models{state="failed"} 0.0' in seen()
     assert not any("engine_ready" in line for line in seen()), "nobody expects it yet"
     for _ in range(3):
-        pool.engines[1].submit(generation_request([5, 2], 4))
+        submitted(pool.engines[1], generation_request([5, 2], 4))
     assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
     pool.engines[1]._handle(Admitted([0, 1], [0.1, 0.1]))
     pool.engines[1]._handle(StepReport([], StepStats(2)))

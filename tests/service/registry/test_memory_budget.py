@@ -24,9 +24,10 @@ from service.registry.served_model import ServedModel
 
 
 class Pool:
-    def __init__(self, pid: int, load: int = 0) -> None:
+    def __init__(self, pid: int, load: int, used_at: float) -> None:
         self.running = True
         self.load = load
+        self.used_at = used_at
         self._pid = pid
 
     parent_pid = None
@@ -40,9 +41,8 @@ class Pool:
 
 
 class Model:
-    def __init__(self, pool: Pool, used_at: float) -> None:
+    def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.used_at = used_at
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> ModelVersion:
-    model = Model(Pool(megabytes, load), used_at)
+    model = Model(Pool(megabytes, load, used_at))
     needed = megabytes * MEGABYTE
     return ModelVersion(FoundModel(name, Path(name), ""), State.READY, None, cast(ServedModel, model), True, needed)
 

@@ -36,12 +36,17 @@ def starts_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def version(config: ModelConfig, tokenizer: Tokenizer, starts_for_ever: None) -> ModelVersion:
+def library(config: ModelConfig, tokenizer: Tokenizer, starts_for_ever: None) -> ModelRegistry:
+    """A library of one model, which is unloaded."""
+    found = FoundModel("a", Path("a"), "")
     options = EngineOptions(checkpoint="any", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=48)
-    pool = EnginePool([EngineProcess(ForkServer(options), 0, EngineObserver())], capacity=9)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    pool = EnginePool([engine], capacity=9, request_load=lambda: made.request_load(found))
     checkpoint = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     model = ServedModel("a", checkpoint, tokenizer, pool)
-    return ModelVersion(FoundModel("a", Path("a"), ""), State.UNLOADED, None, model, True)
+    version = ModelVersion(found, State.UNLOADED, None, model, True)
+    made = ModelRegistry([version], _build_nothing, MemoryBudget(None))
+    return made
 
 
 @pytest.mark.parametrize(
@@ -60,14 +65,13 @@ def test_the_reason_for_not_ready_tells_whether_to_wait(tmp_path: Path, states: 
     assert library.why_not_ready == reason
 
 
-async def test_a_model_and_its_request_removed_during_the_load(version: ModelVersion) -> None:
+async def test_a_model_and_its_request_removed_during_the_load(library: ModelRegistry) -> None:
     """Other models can be loaded afterwards, and the model is removed once."""
+    [version] = library.versions
     model = version.model
     assert model is not None
-    library = ModelRegistry([version], _build_nothing, MemoryBudget(None))
-    model.request_load = lambda: library._request_load(version)
     model.acquire("a request")
-    generation = model.submit(generation_request([5, 2], 3))
+    generation = model.pool.submit(generation_request([5, 2], 3))
     async with asyncio.timeout(20):
         while model.pool.parent_pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -83,7 +87,8 @@ async def test_a_model_and_its_request_removed_during_the_load(version: ModelVer
     assert model.pool.parent_pid is None
 
 
-async def test_a_stopped_start_fails_its_waiters_with_the_reason(version: ModelVersion) -> None:
+async def test_a_stopped_start_fails_its_waiters_with_the_reason(library: ModelRegistry) -> None:
+    [version] = library.versions
     assert version.model is not None
     pool = version.model.pool
     pool.start()

@@ -1,8 +1,8 @@
 """Models whose loading fails, tested with engines that never answer."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -17,21 +17,23 @@ from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from service.settings import EMBEDDED_MODEL
-from service.supervisor.engine_process import EngineProcess
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Reader
 from service.supervisor.pool import EnginePool
 from tests.service.supervisor.test_pool import REQUEST, Replica
 
 
 class Engine(Replica):
-    def start(self) -> None: ...
+    def start(self, on_change: Callable[[], None] | None = None) -> None: ...
 
 
 class Model(ServedModel):
     """A model whose next loads fail with these errors; later ones succeed."""
 
+    library: ModelRegistry
+    found: FoundModel
+
     def __init__(self, tokenizer: Tokenizer, *failures: Exception) -> None:
-        pool = EnginePool(cast(list[EngineProcess], [Engine()]), capacity=100)
+        pool = EnginePool([Engine()], 100, request_load=lambda: self.library.request_load(self.found))
         super().__init__("a", load_config(EMBEDDED_MODEL), tokenizer, pool)
         self.failures = [*failures]
         self.loaded = asyncio.Event()
@@ -48,15 +50,17 @@ def _never_built(*_: object) -> ServedModel:
 
 
 def _library(*models: Model) -> ModelRegistry:
-    versions = [
-        ModelVersion(FoundModel(str(number), Path(str(number)), ""), model=each) for number, each in enumerate(models)
-    ]
-    return ModelRegistry(versions, _never_built, MemoryBudget())
+    for number, each in enumerate(models):
+        each.found = FoundModel(str(number), Path(str(number)), "")
+    library = ModelRegistry([ModelVersion(each.found, model=each) for each in models], _never_built, MemoryBudget())
+    for each in models:
+        each.library = library
+    return library
 
 
-async def _failed(generation: Generation) -> str:
+async def _failed(reader: Reader) -> str:
     with pytest.raises(EngineFailed) as failed:
-        await generation.read_tokens(asyncio.get_running_loop().time() + 60)
+        await reader.read_tokens(asyncio.get_running_loop().time() + 60)
     return failed.value.message
 
 
@@ -72,9 +76,9 @@ async def test_a_model_that_could_not_be_reloaded_is_tried_again_for_the_next_re
     await model.pool.stop()
     model.failures, model.loaded = [error], asyncio.Event()
 
-    assert "killed" in await _failed(model.submit(REQUEST))
+    assert "killed" in await _failed(model.pool.submit(REQUEST))
     assert (version.state, version.offered, version.reason) == ("unloaded", True, "killed")
-    model.submit(REQUEST)
+    model.pool.submit(REQUEST)
     await model.loaded.wait()
     assert version.task is not None
     await version.task
@@ -90,10 +94,10 @@ async def test_a_request_during_the_stop_of_a_failed_load_gets_another_load(toke
     await library.wait_until_tried()
     await model.pool.stop()
     model.failures, model.loaded = [EngineFailed("killed")], asyncio.Event()
-    first = model.submit(REQUEST)
+    first = model.pool.submit(REQUEST)
     while model.failures or model.pool.running:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    model.submit(REQUEST)
+    model.pool.submit(REQUEST)
     assert await _failed(first) == "killed"
     await model.loaded.wait()
     assert model.pool.load == 1
@@ -127,9 +131,9 @@ async def test_an_unexpected_error_is_reported_and_the_next_request_tries_again(
 
     await whole.pool.stop()
     whole.failures, whole.loaded = [ZeroDivisionError("by chance")], asyncio.Event()
-    assert await _failed(whole.submit(REQUEST)) == UNEXPECTED
+    assert await _failed(whole.pool.submit(REQUEST)) == UNEXPECTED
     assert len([record for record in caplog.records if record.exc_info]) == 2
-    whole.submit(REQUEST)
+    whole.pool.submit(REQUEST)
     await whole.loaded.wait()
     await library.stop()
 

@@ -1,4 +1,4 @@
-"""The wait of requests for the engines of their model, and requests that need no engine."""
+"""The wait of requests for the engines of their model."""
 
 from typing import cast
 
@@ -7,13 +7,9 @@ import pytest
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.engine.messages import TokenReport
 from service.errors import NotReady
 from service.registry.served_model import ServedModel
-from service.supervisor.cache import CacheObserver, SegmentCache, SegmentStore
-from service.supervisor.generation import Generation
 from service.supervisor.pool import EnginePool
-from tests.generation_requests import generation_request
 
 
 class LostPool:
@@ -30,20 +26,7 @@ class LostPool:
         return self._comes_back
 
 
-class UnloadedPool:
-    """No engine has been started; it notes what would run in one."""
-
-    running = False
-    stops = 0
-
-    def __init__(self) -> None:
-        self.adopted: list[Generation] = []
-
-    def adopt(self, generation: Generation) -> None:
-        self.adopted.append(generation)
-
-
-def _model(config: ModelConfig, tokenizer: Tokenizer, pool: LostPool | UnloadedPool) -> ServedModel:
+def _model(config: ModelConfig, tokenizer: Tokenizer, pool: LostPool) -> ServedModel:
     checkpoint = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     return ServedModel("a", checkpoint, tokenizer, cast(EnginePool, pool))
 
@@ -70,18 +53,3 @@ async def test_a_model_without_a_loss_does_not_wait(config: ModelConfig, tokeniz
     pool.replacing = False
     await _model(config, tokenizer, pool).wait_for_engines(7)
     assert pool.waits == []
-
-
-async def test_a_model_is_loaded_for_what_has_to_be_decoded_only(config: ModelConfig, tokenizer: Tokenizer) -> None:
-    pool = UnloadedPool()
-    model = _model(config, tokenizer, pool)
-    model.cache = SegmentCache(SegmentStore(1_000_000, CacheObserver()), "weights")
-    loads: list[int] = []
-    model.request_load = lambda: loads.append(len(pool.adopted))
-    request = generation_request([5, 2], 9)
-    readers = [model.submit(request, "") for _ in range(3)]
-    assert loads == [1]
-    pool.adopted[0].deliver(TokenReport(0, 2, -0.1, "stop"))
-    assert all(each.finished for each in (*readers, model.submit(request, "")))
-    assert not model.submit(request, "key:a").finished
-    assert loads == [1, 2]

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,7 +13,9 @@ from service.engine.generation_request import Beam, Constraints, GenerationReque
 from service.engine.messages import Alternative, FinishReason, StepReport, StepStats, TokenReport, TokenRun
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
 from service.supervisor.cache import CacheObserver, SegmentCache, SegmentStore
-from service.supervisor.generation import Generation
+from service.supervisor.engine_process import EngineProcess
+from service.supervisor.generation import Generation, Reader
+from service.supervisor.pool import EnginePool
 from tests.generation_requests import changed, generation_request
 from tests.service.supervisor.test_engine_requests import Engine
 
@@ -36,16 +38,31 @@ class Counted(CacheObserver):
 
 
 class Cached(Engine):
-    """An engine behind a cache."""
+    """A pool with a cache and one engine, which is not supervised."""
 
-    def __init__(self, variant: str = "weights int8 cpu") -> None:
+    available, load = True, 0
+
+    def __init__(self, variant: str = "weights int8 cpu", store: SegmentStore | None = None) -> None:
         super().__init__(requests=0)
         self.counted = Counted()
-        self.store = SegmentStore(1_000_000, self.counted)
-        self.cache = SegmentCache(self.store, variant)
+        self.store = store or SegmentStore(1_000_000, self.counted)
+        self.loads = 0
+        cache, engines = SegmentCache(self.store, variant), [cast(EngineProcess, self)]
+        self.pool = EnginePool(engines, 100, cache, self._load)
 
-    def submit(self, request: GenerationRequest = REQUEST, scope: str = "") -> Generation:
-        return self.cache.submit(request, scope, self.requests.adopt)
+    def submit(self, request: GenerationRequest = REQUEST, scope: str = "") -> Reader:
+        return self.pool.submit(request, scope)
+
+    def take(self, generation: Generation) -> None:
+        self.requests.take(generation)
+
+    def _load(self) -> None:
+        self.loads += 1
+
+    async def stop(self, reason: str) -> None:
+        held = self.requests.in_flight
+        await asyncio.sleep(0)
+        self.requests.fail(held, reason)
 
     def report(self, token: int, finish_reason: FinishReason | None = None, **fields: Any) -> None:
         """Report a token of every request that the engine has."""
@@ -66,13 +83,13 @@ def engine() -> Cached:
     return Cached()
 
 
-def _ids(generation: Generation) -> list[int]:
-    return [token.token_id for token in generation.tokens]
+def _ids(reader: Reader) -> list[int]:
+    return [token.token_id for token in reader.tokens]
 
 
-async def _read(generation: Generation) -> list[list[TokenReport]]:
+async def _read(reader: Reader) -> list[list[TokenReport]]:
     read = []
-    while reports := await generation.read_tokens(FOREVER):
+    while reports := await reader.read_tokens(FOREVER):
         read.append(reports)
     return read
 
@@ -84,7 +101,7 @@ async def test_an_equal_request_gets_the_same_tokens_without_an_engine(engine: C
     engine.report(2, "stop", alternatives=[alternative], term=0)
     second = engine.submit()
     assert engine.has == []
-    assert second.finished
+    assert second.generation.finished
     assert second.admitted_at is not None
     assert msgspec.json.encode(second.tokens) == msgspec.json.encode(first.tokens)
     assert await _read(second) == [second.tokens]
@@ -173,12 +190,8 @@ def test_scopes_share_nothing(engine: Cached) -> None:
 def test_other_weights_never_hit(engine: Cached) -> None:
     engine.submit()
     engine.report(2, "stop")
-    replaced = Cached("other weights int8 cpu")
-    replaced.cache = SegmentCache(engine.store, "other weights int8 cpu")
-    assert not replaced.submit().finished
-    again = Cached()
-    again.cache = SegmentCache(engine.store, "weights int8 cpu")
-    assert again.submit().finished, "the same weights, loaded again"
+    assert not Cached("other weights int8 cpu", engine.store).submit().generation.finished
+    assert Cached(store=engine.store).submit().generation.finished, "the same weights, loaded again"
 
 
 async def test_equal_requests_in_flight_share_a_decode(engine: Cached) -> None:
@@ -204,8 +217,7 @@ def test_a_reader_that_leaves_takes_nothing_from_another(engine: Cached, leaving
     readers[leaving].close()
     engine.report(2, "stop")
     assert _ids(readers[1 - leaving]) == [7, 2]
-    assert _ids(readers[leaving]) == [7]
-    assert engine.submit().finished
+    assert engine.submit().generation.finished
 
 
 def test_the_last_reader_that_leaves_cancels(engine: Cached) -> None:
@@ -242,9 +254,9 @@ def test_a_death_takes_nothing_and_repeats_nothing(engine: Cached) -> None:
     assert [_ids(each) for each in readers] == [[7, 2]] * 3
 
 
-async def _failure(generation: Generation) -> str:
+async def _failure(reader: Reader) -> str:
     with pytest.raises(EngineFailed) as caught:
-        await _read(generation)
+        await _read(reader)
     return caught.value.message
 
 
@@ -280,7 +292,7 @@ async def test_a_request_that_kills_engines_fails_for_each_of_its_readers_by_its
     for each in poison:
         assert "the engine died" in await _failure(each)
     engine.report(2, "stop")
-    assert innocent.finished
+    assert innocent.generation.finished
     assert deaths == 5 + 5
 
 
@@ -288,12 +300,26 @@ def _is_poison(generation: Generation) -> bool:
     return generation.request == REQUEST
 
 
-async def test_a_stop_ends_all_readers(engine: Cached) -> None:
+async def test_a_stop_ends_all_readers_and_later_ones_do_not_join_them(engine: Cached) -> None:
     """No reader is handed to engines that are gone."""
     readers = [engine.submit(), engine.submit()]
-    engine.requests.fail(engine.requests.in_flight, "the engine was stopped")
-    assert [await _failure(each) for each in readers] == ["the engine was stopped"] * 2
-    assert engine.has == []
+    stopping = asyncio.create_task(engine.pool.stop("no room"))
+    for _ in range(2):  # the pool, then its engines
+        await asyncio.sleep(0)
+    later = engine.submit()
+    await stopping
+    assert [await _failure(each) for each in readers] == ["no room"] * 2
+    assert engine.has == [later.generation.request_id]
+
+
+def test_engines_are_loaded_for_what_has_to_be_decoded_only(engine: Cached) -> None:
+    for _ in range(3):
+        engine.submit()
+    assert engine.loads == 1
+    engine.report(2, "stop")
+    assert engine.submit().generation.finished
+    assert not engine.submit(scope="key:a").generation.finished
+    assert engine.loads == 2
 
 
 async def test_failures_are_not_kept(engine: Cached) -> None:
@@ -301,7 +327,7 @@ async def test_failures_are_not_kept(engine: Cached) -> None:
     engine.fail_in_step()
     assert "failed in a step" in await _failure(failed)
     assert len(engine.store) == 0
-    assert not engine.submit().finished
+    assert not engine.submit().generation.finished
 
 
 def test_nothing_stays_of_requests_that_are_over(engine: Cached) -> None:
@@ -325,8 +351,8 @@ def test_a_request_that_must_not_wait_does_not_join_one_that_gives_way(engine: C
     urgent = engine.submit()
     assert len(engine.has) == 2
     engine.report(2, "stop")
-    assert urgent.finished
-    assert engine.submit(changed(REQUEST, yields_to_new=True)).finished, "the result is the same"
+    assert urgent.generation.finished
+    assert engine.submit(changed(REQUEST, yields_to_new=True)).generation.finished, "the result is the same"
 
 
 async def test_a_long_replay_comes_in_parts(engine: Cached) -> None:

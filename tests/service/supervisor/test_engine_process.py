@@ -18,7 +18,7 @@ from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import Engine, ForkServer
-from tests.generation_requests import generation_request
+from tests.generation_requests import generation_request, submitted
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
 
@@ -114,7 +114,7 @@ async def test_a_request_that_kills_each_engine_is_given_up(
     engine = EngineProcess(ForkServer(options), 0, restarts)
     engine.start()
     await engine.wait_until_started()
-    generation = engine.submit(generation_request([5, 2], 3))
+    generation = submitted(engine, generation_request([5, 2], 3))
     async with asyncio.timeout(60):
         with pytest.raises(EngineFailed, match="the engine died each time"):
             await generation.read_tokens(deadline=float("inf"))
@@ -135,7 +135,7 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
         assert engine.pid is not None
         os.kill(engine.pid, signal.SIGKILL)
         async with asyncio.timeout(60):
-            generation = engine.submit(generation_request([5, 2], 3))
+            generation = submitted(engine, generation_request([5, 2], 3))
             assert await generation.read_tokens(deadline=float("inf"))
         logged = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
         assert logged == waits[:deaths]
@@ -149,7 +149,7 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
         checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
     )
     engine = EngineProcess(ForkServer(options), 0, restarts, timeout_seconds=0.1)
-    waits_for_the_model = engine.submit(generation_request([5, 2], 3))
+    waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
     engine.start()
     async with asyncio.timeout(30):
         while (loading := engine.parent_pid) is None:  # noqa: ASYNC110
@@ -159,7 +159,7 @@ async def test_silence_with_a_reason_is_no_hang() -> None:
     os.kill(loading, signal.SIGCONT)
     await waits_for_the_model.read_tokens(deadline=float("inf"))
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
-    generation = engine.submit(generation_request([5, 2], 200))
+    generation = submitted(engine, generation_request([5, 2], 200))
     time.sleep(_LONGER_THAN_ALL_CHANCES)  # noqa: ASYNC251
     tokens = 0
     while received := await generation.read_tokens(deadline=float("inf")):
@@ -187,7 +187,7 @@ async def test_time_without_work_counts_for_nothing(
     reading = asyncio.create_task(engine._read(engine._engine))
     await asyncio.sleep(0.05)  # several chances
     assert not reading.done()
-    engine.submit(generation_request([5, 2], 3))
+    submitted(engine, generation_request([5, 2], 3))
     await asyncio.wait({reading}, timeout=10 if is_killed else 0.2)
     assert reading.done() == is_killed
     if not is_killed:
@@ -209,7 +209,7 @@ async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixtur
     with caplog.at_level("INFO"):
         await engine.wait_until_started()
     assert [record.__dict__["device"] for record in caplog.records if record.message == "engine ready"] == ["cpu"]
-    generation = engine.submit(generation_request([50, 60, 70, 2], 5))
+    generation = submitted(engine, generation_request([50, 60, 70, 2], 5))
     tokens = []
     while received := await generation.read_tokens(deadline=float("inf")):
         tokens += received
@@ -220,7 +220,7 @@ async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixtur
 async def test_stopping_ends_what_waits() -> None:
     options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver())
-    generation = engine.submit(generation_request([5, 2], 3))
+    generation = submitted(engine, generation_request([5, 2], 3))
     assert engine.load == 1
     await engine.stop()
     assert engine.load == 0
@@ -233,14 +233,14 @@ def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monke
     monkeypatch.setattr(EngineProcess, "_send", lambda self, command: None)
     options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=2, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver())
-    early = engine.submit(generation_request([5, 2], 3))
-    engine._handle(_admitting(early.request_id))
+    early = submitted(engine, generation_request([5, 2], 3))
+    engine._handle(_admitting(early.generation.request_id))
     admitted_at = early.admitted_at
-    waiting = engine.submit(generation_request([5, 2], 3))
+    waiting = submitted(engine, generation_request([5, 2], 3))
     again = time.monotonic() + 60
     monkeypatch.setattr("service.supervisor.engine_requests.time.monotonic", lambda: again)
     engine._handle(Ready(parameters=1, device="cpu"))
-    engine._handle(_admitting(early.request_id, waiting.request_id))
+    engine._handle(_admitting(early.generation.request_id, waiting.generation.request_id))
     assert waiting.admitted_at == again + 0.5
     assert early.admitted_at == admitted_at
 

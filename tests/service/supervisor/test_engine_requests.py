@@ -8,7 +8,7 @@ from service.engine.messages import Admitted, Cancel, Command, StepReport, StepS
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.generation import Generation
-from tests.generation_requests import generation_request
+from tests.generation_requests import generation_request, submitted
 
 
 class Engine:
@@ -17,8 +17,11 @@ class Engine:
     def __init__(self, requests: int) -> None:
         self.has: list[int] = []
         self.requests = EngineRequests(EngineObserver(), self._receive)
-        self.generations = [self.requests.add(generation_request([5, 2], 9)) for _ in range(requests)]
+        self.generations = [self.add() for _ in range(requests)]
         self.requests.engine_started()
+
+    def add(self) -> Generation:
+        return submitted(self.requests, generation_request([5, 2], 9)).generation
 
     def _receive(self, command: Command) -> None:
         if isinstance(command, Submit):
@@ -43,9 +46,14 @@ class Engine:
         self.requests.engine_started()
 
 
+def _close(generation: Generation) -> None:
+    for reader in [*generation._readers]:
+        reader.close()
+
+
 async def _failure(generation: Generation) -> str:
     with pytest.raises(EngineFailed) as caught:
-        await generation.read(deadline=float("inf"))
+        await generation.add_reader().read(deadline=float("inf"))
     return caught.value.message
 
 
@@ -149,11 +157,11 @@ def test_others_wait_while_a_suspect_runs_and_its_end_releases_them() -> None:
     for _ in range(2):
         engine.admit(suspect)
         engine.die()
-    late = engine.requests.add(generation_request([5, 2], 9))
+    late = engine.add()
     engine.generations.append(late)
     assert engine.running() == [suspect]
     assert engine.requests.movable == [other, late]
-    suspect.close()
+    _close(suspect)
     assert engine.running() == [other, late]
 
 
@@ -178,10 +186,10 @@ def test_a_request_moves_to_another_replica_with_its_tokens() -> None:
     giver.write(generation.request_id)
     giver.requests.engine_ended()
     giver.requests.release(generation)
-    taker.requests.adopt(generation)
+    taker.requests.take(generation)
     taker.write(taker.has[-1])
     assert len(generation.tokens) == 2
-    generation.close()
+    _close(generation)
     assert (len(giver.requests), len(taker.requests), len(taker.has)) == (0, 3, 3)
 
 
@@ -189,7 +197,7 @@ def test_a_block_is_delivered_to_its_requests_and_to_nobody_who_left() -> None:
     engine = Engine(requests=3)
     first, left, last = engine.generations
     engine.admit(first, left, last)
-    left.close()
+    _close(left)
     ids = [each.request_id for each in (first, left, last)]
     block = TokenBlock(
         array("q", ids).tobytes(),

@@ -22,8 +22,8 @@ from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
-from service.supervisor.generation import Generation
-from tests.generation_requests import generation_request
+from service.supervisor.generation import Reader
+from tests.generation_requests import generation_request, submitted
 
 OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
 REQUEST = generation_request([50, 60, 70, 2], 20)
@@ -42,7 +42,7 @@ class Replicas:
     async def lose(self, engine: EngineProcess, text: list[int]) -> None:
         """Kill it under a request, which the next one finishes."""
         os.kill(_pid(engine), signal.SIGSTOP)  # or it might be done before it dies
-        generation = engine.submit(REQUEST)
+        generation = submitted(engine, REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
         assert await _ids(generation) == text
 
@@ -70,17 +70,17 @@ def _pid(engine: EngineProcess) -> int:
     return engine.pid
 
 
-async def _ids(generation: Generation) -> list[int]:
+async def _ids(reader: Reader) -> list[int]:
     async with asyncio.timeout(60):
-        while await generation.read_tokens(deadline=float("inf")):
+        while await reader.read_tokens(deadline=float("inf")):
             pass
-    return [token.token_id for token in generation.tokens]
+    return [token.token_id for token in reader.tokens]
 
 
 async def test_replicas_share_the_weights() -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
-        assert await _ids(first.submit(REQUEST)) == await _ids(second.submit(REQUEST))
+        assert await _ids(submitted(first, REQUEST)) == await _ids(submitted(second, REQUEST))
         maps = Path(f"/proc/{_pid(first)}/smaps_rollup").read_text()  # noqa: ASYNC240
         fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
         resident, shared = (int(fields[name].split()[0]) for name in ("Rss", "Shared_Dirty"))
@@ -90,13 +90,13 @@ async def test_replicas_share_the_weights() -> None:
 async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
-        text = await _ids(first.submit(REQUEST))
+        text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         async with asyncio.timeout(60):
             while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert await _ids(second.submit(REQUEST)) == text  # it has noticed nothing
+        assert await _ids(submitted(second, REQUEST)) == text  # it has noticed nothing
         again = replicas.forking()
         await replicas.lose(first, text)
         await replicas.lose(second, text)
@@ -132,7 +132,7 @@ async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypa
 async def test_a_fork_server_that_does_not_answer_is_replaced() -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
-        text = await _ids(first.submit(REQUEST))
+        text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGSTOP)
         await replicas.lose(first, text)
@@ -174,7 +174,7 @@ async def test_a_first_start_survives_fork_servers_that_do_not_answer(
     try:
         if comes_up:
             await engine.wait_until_started()
-            assert await _ids(engine.submit(REQUEST))
+            assert await _ids(submitted(engine, REQUEST))
         else:
             with pytest.raises(EngineFailed, match="none of 3 fork servers has answered"):
                 await engine.wait_until_started()
@@ -192,7 +192,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
     monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
     async with asyncio.timeout(120), running(OPTIONS) as replicas:
         first, second = replicas.engines
-        text = await _ids(first.submit(REQUEST))
+        text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
@@ -221,7 +221,7 @@ def inherits_orphans() -> Iterator[None]:
 async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) -> None:
     async with running(OPTIONS) as replicas:
         first, second = replicas.engines
-        text = await _ids(first.submit(REQUEST))
+        text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         killed = [gone, _pid(first), _pid(second)]
         os.kill(gone, signal.SIGKILL)
@@ -239,12 +239,12 @@ async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture
     """The system may have no room for another process, for a while."""
     async with running(OPTIONS) as replicas:
         [engine, _] = replicas.engines
-        text = await _ids(engine.submit(REQUEST))
+        text = await _ids(submitted(engine, REQUEST))
         parent = replicas.forking()
         # The superuser is not counted: what it may have is descriptors, and without one there is no channel.
         limits = resource.prlimit(parent, resource.RLIMIT_NOFILE)
         resource.prlimit(parent, resource.RLIMIT_NOFILE, (3, limits[1]))
-        generation = engine.submit(REQUEST)
+        generation = submitted(engine, REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
         async with asyncio.timeout(30):
             while "engine cannot start" not in caplog.text:  # noqa: ASYNC110
@@ -257,7 +257,7 @@ async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture
 @pytest.mark.slow
 async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
     async with running(OPTIONS) as forked:
-        text = await _ids(forked.engines[0].submit(REQUEST))
+        text = await _ids(submitted(forked.engines[0], REQUEST))
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64, forks=False
     )
@@ -265,7 +265,7 @@ async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
         first, second = replicas.engines
         assert replicas.fork_server.pid is None
         assert first.pid != second.pid
-        assert await _ids(second.submit(REQUEST)) == text
+        assert await _ids(submitted(second, REQUEST)) == text
         await replicas.lose(first, text)
 
 
@@ -278,7 +278,7 @@ async def test_an_engine_has_the_thread_of_one_without_work() -> None:
         async with running(options) as replicas:
             first = replicas.engines[0]
             await asyncio.sleep(0.01)  # the other one shall have had no work for longer than a millisecond
-            texts.append(await _ids(first.submit(long)))
+            texts.append(await _ids(submitted(first, long)))
             threads.append(len(list(Path(f"/proc/{_pid(first)}/task").iterdir())))  # noqa: ASYNC240
     assert threads == [1, 2]
     assert texts[0] == texts[1]

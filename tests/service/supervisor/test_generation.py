@@ -2,7 +2,7 @@
 
 from service.engine.generation_request import Beam
 from service.engine.messages import BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Generation, Reader
 from tests.generation_requests import generation_request
 
 REPORTS: list[SegmentReport] = [
@@ -22,16 +22,17 @@ def _deliver(generation: Generation, report: SegmentReport) -> None:
         generation.deliver(report)
 
 
-async def _received(generation: Generation) -> list[SegmentReport]:
+async def _received(reader: Reader) -> list[SegmentReport]:
     received: list[SegmentReport] = []
-    while reports := await generation.read(deadline=float("inf")):
+    while reports := await reader.read(deadline=float("inf")):
         received += reports
     return received
 
 
 async def test_a_search_that_is_begun_again_reports_no_step_twice() -> None:
     for deaths in ([1], [3], [4], [2, 4]):
-        generation = Generation(0, generation_request([9, 2], 9, beam=Beam(2), hypotheses=True), lambda _: None)
+        generation = Generation(generation_request([9, 2], 9, beam=Beam(2), hypotheses=True))
+        reader = generation.add_reader()
         sent = 0
         for death in [*deaths, len(REPORTS)]:
             tokens = sent and len(generation.continuation().resume.sent_ids)
@@ -41,11 +42,12 @@ async def test_a_search_that_is_begun_again_reports_no_step_twice() -> None:
                 else:
                     _deliver(generation, report)
             sent = death
-        assert await _received(generation) == REPORTS
+        assert await _received(reader) == REPORTS
 
 
 async def test_runs_are_continued_after_their_last_token() -> None:
-    generation = Generation(0, generation_request([9, 2], 9), lambda _: None)
+    generation = Generation(generation_request([9, 2], 9))
+    reader = generation.add_reader()
     generation.deliver(TokenReport(0, 5, -0.1))
     generation.deliver(TokenRun([6, 7], [-0.2, -0.3]))
     assert generation.continuation().constraints.forced_ids == [5, 6, 7]
@@ -53,6 +55,6 @@ async def test_runs_are_continued_after_their_last_token() -> None:
     generation.deliver(TokenRun([8, 2], [-0.4, -0.5], "stop"))
     assert [*finished, generation.finished] == [False, True]
     expected = [(5, -0.1, None), (6, -0.2, None), (7, -0.3, None), (8, -0.4, None), (2, -0.5, "stop")]
-    tokens = await generation.read_tokens(deadline=float("inf"))
+    tokens = await reader.read_tokens(deadline=float("inf"))
     assert [(each.token_id, each.logprob, each.finish_reason) for each in tokens] == expected
-    assert await generation.read(deadline=float("inf")) == []
+    assert await reader.read(deadline=float("inf")) == []

@@ -10,7 +10,7 @@ from service.errors import EngineFailed, QueueFull
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Reader
 from service.supervisor.pool import EnginePool
 from tests.generation_requests import generation_request
 
@@ -34,7 +34,7 @@ class Replica(EngineProcess):
 REQUEST = generation_request([5, 2], 7)
 
 
-def _submit(pool: EnginePool, count: int, request: GenerationRequest = REQUEST) -> list[Generation]:
+def _submit(pool: EnginePool, count: int, request: GenerationRequest = REQUEST) -> list[Reader]:
     return [pool.submit(request) for _ in range(count)]
 
 
@@ -88,10 +88,10 @@ async def test_requests_of_a_dead_replica_move_to_a_ready_one() -> None:
     pool.running = True
     requests = _submit(pool, 6)
     replicas[0].is_ready = False
-    replicas[0].on_change()
+    pool._on_change()
     assert [each.load for each in replicas] == [0, 6]
     replicas[0].is_ready = True
-    replicas[0].on_change()
+    pool._on_change()
     assert [each.load for each in replicas] == [3, 3], "those that wait for a slot"
     for each in requests:
         each.close()
@@ -105,7 +105,7 @@ async def test_without_a_ready_replica_requests_stay() -> None:
     _submit(pool, 6)
     for each in replicas:
         each.is_ready = False
-        each.on_change()
+        pool._on_change()
     assert pool.load == 6
     assert sorted(each.load for each in replicas) == [0, 6]
 
@@ -121,7 +121,7 @@ class LostPool(EnginePool):
     def report(self, *, ready: bool, refusal: str | None = None) -> bool:
         """Report a change of the replica; return True if it is being replaced."""
         self.replica.is_ready, self.replica.refusal = ready, refusal
-        self.replica.on_change()
+        self._on_change()
         return self.replacing
 
 

@@ -17,7 +17,7 @@ from service.supervisor import watchdog
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer
-from tests.generation_requests import generation_request
+from tests.generation_requests import generation_request, submitted
 
 _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
@@ -91,7 +91,7 @@ async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkey
     await engine.wait_until_started()
 
     async def read_all() -> list[int]:
-        generation = engine.submit(generation_request([5, 2], 200))
+        generation = submitted(engine, generation_request([5, 2], 200))
         ids: list[int] = []
         while received := await generation.read_tokens(deadline=float("inf")):
             ids += [token.token_id for token in received]

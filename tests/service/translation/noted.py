@@ -4,7 +4,7 @@ from typing import Protocol
 
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import TokenReport
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Generation, Reader
 from service.translation.options import Limits
 from service.translation.translator import Translator
 
@@ -28,10 +28,10 @@ class NotedPool:
     def admit(self) -> None:
         pass
 
-    def submit(self, request: GenerationRequest) -> Generation:
+    def submit(self, request: GenerationRequest, scope: str | None = None) -> Reader:
         self.requests.append(request)
-        self.generations.append(Generation(len(self.requests), request, lambda generation: None))
-        return self.generations[-1]
+        self.generations.append(Generation(request))
+        return self.generations[-1].add_reader()
 
     def end(self, *numbers: int) -> None:
         """End requests with their first token."""

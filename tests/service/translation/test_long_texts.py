@@ -10,7 +10,7 @@ from model.tokenizer import Tokenizer
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import TokenReport
 from service.errors import DeadlineExceeded, EngineFailed, InvalidRequest, QueueFull
-from service.supervisor.generation import Generation
+from service.supervisor.generation import Generation, Reader
 from service.translation import window
 from service.translation.events import Finished, Started, TokenGenerated
 from service.translation.options import TranslationOptions
@@ -58,12 +58,12 @@ async def test_slow_preparation_is_spread_over_several_steps(
     assert len(pool.requests) == 9
 
 
-def _answers_at_once(pool: NotedPool) -> Callable[[GenerationRequest], Generation]:
-    def submit(request: GenerationRequest) -> Generation:
+def _answers_at_once(pool: NotedPool) -> Callable[[GenerationRequest, str | None], Reader]:
+    def submit(request: GenerationRequest, scope: str | None) -> Reader:
         pool.requests.append(request)
-        generation = Generation(0, request, lambda generation: None)
+        generation = Generation(request)
         generation.deliver(TokenReport(0, 5, -0.5, "stop"))
-        return generation
+        return generation.add_reader()
 
     return submit
 
@@ -163,23 +163,14 @@ async def test_long_texts_in_preparation_are_limited(
     translator.start([text], "en", "fr", TranslationOptions()).close()
 
 
-async def test_sent_characters_are_counted_by_sentences(
-    translator: Translator, pool: NotedPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sent_characters_are_counted_by_sentences(translator: Translator, pool: NotedPool) -> None:
     """A sentence counts from its first token on, including the white space around it."""
     first, second = "The cat sat. ", "The dog ran."
-    generations: list[Generation] = []
-
-    def submitted(request: GenerationRequest) -> Generation:
-        generations.append(Generation(0, request, lambda generation: None))
-        return generations[-1]
-
-    monkeypatch.setattr(pool, "submit", submitted)
     translation = translator.start([first + second], "en", "fr", TranslationOptions())
     events = translation.events()
     await anext(events)
     assert translation.characters_sent == 0
-    for generation, sent in zip(generations, (first, first + second), strict=True):
+    for generation, sent in zip(pool.generations, (first, first + second), strict=True):
         for finish_reason in (None, "stop"):
             generation.deliver(TokenReport(0, 5, -0.5, finish_reason))
             assert isinstance((await anext(events))[0], TokenGenerated)
