@@ -109,16 +109,11 @@ def test_progress_by_server_sent_events(documents_server: Server) -> None:
     assert httpx.delete(address).status_code == 204
 
 
-def test_a_result_before_its_time(documents_server: Server) -> None:
-    identifier = _send(documents_server, _docx(200)).json()["id"]
-    early = httpx.get(f"{documents_server.url}/documents/{identifier}/result")
-    assert (early.status_code, early.json()["code"]) == (409, "document_not_ready")
-    httpx.delete(f"{documents_server.url}/documents/{identifier}")
-
-
 def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) -> None:
     identifier = _send(documents_server, _docx(400)).json()["id"]
     _wait(documents_server, identifier, "translating")
+    early = httpx.get(f"{documents_server.url}/documents/{identifier}/result")
+    assert (early.status_code, early.json()["code"]) == (409, "document_not_ready")
     assert httpx.delete(f"{documents_server.url}/documents/{identifier}").status_code == 204
     assert httpx.get(f"{documents_server.url}/documents/{identifier}").status_code == 404
     documents_server.wait_for_metric("dragoman_slots_used", 0)
@@ -254,14 +249,6 @@ def test_documents_do_not_outlive_the_server(start_server: StartServer, tmp_path
         answer = httpx.get(f"{server.url}/documents/{identifier}")
         assert answer.status_code == 404
         assert "the server restarted" in answer.json()["error"]
-
-
-def test_a_caller_has_a_share_of_all_documents(start_server: StartServer) -> None:
-    with start_server("--max-documents", "4") as server:
-        identifier = _send(server, _docx(400)).json()["id"]
-        assert _send(server, REPORT.read_bytes()).json()["code"] == "queue_full"
-        httpx.delete(f"{server.url}/documents/{identifier}")
-        assert _send(server, REPORT.read_bytes()).status_code == 202
 
 
 @pytest.mark.skipif(not COMPILES, reason="without the C++ operators the bits depend on the batch")

@@ -5,14 +5,12 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
 from tests.system.conftest import Server, StartServer
-from tests.system.documented import DocumentedStatuses
 
 # A request may set itself a deadline that nothing can keep.
 _CONFIG = """
@@ -104,32 +102,11 @@ def test_every_answer_is_documented(server: Server) -> None:
                 assert "X-Request-ID" in response["headers"], (method, path, status)
                 assert ("Retry-After" in response["headers"]) is (status in ("429", "456", "503"))
                 assert status == "204" or response["content"], (method, path, status)
-    for model in ("GlossaryInfo", "LanguagePair", "TranslateResponse"):
-        for field, described in schema["components"]["schemas"][model]["properties"].items():
-            # A model has examples of its own, a boolean needs none.
-            is_clear = "examples" in described or "$ref" in str(described) or described.get("type") == "boolean"
-            assert is_clear, (model, field)
     for path in ("/translate", "/detect", "/v2/translate"):
         kinds = schema["paths"][path]["post"]["requestBody"]["content"]
         assert set(kinds) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
     assert {} in schema["paths"]["/translate"]["post"]["security"]
     assert "security" not in schema["paths"]["/languages"]["get"]
-
-
-def test_a_status_that_is_not_documented_fails_a_test() -> None:
-    """Every client of these tests checks its responses so."""
-    one: dict[str, Any] = {"/a/{b}": {"get": {"responses": {"200": {}, "400": {}}}}}
-    documented = DocumentedStatuses({"paths": one})
-    for method, path, status in (
-        ("GET", "/a/b", 200),
-        ("HEAD", "/a/b/", 400),
-        ("PUT", "/a/b", 405),
-        ("GET", "/a", 418),
-    ):
-        documented.check(method, path, status)
-    for method, path, status in (("GET", "/a/b", 409), ("PUT", "/a/b", 200)):
-        with pytest.raises(AssertionError, match=f"{method} {path} answers {status}, which /openapi.json does not"):
-            documented.check(method, path, status)
 
 
 def test_a_path_lists_all_its_methods(server: Server) -> None:

@@ -14,14 +14,11 @@ BAD_REQUESTS = [
     ("not an object", b'["a"]', 400, "body: "),
     ("missing field", b'{"q": "a", "source": "en"}', 400, "target: field required"),
     ("q is a number", b'{"q": 1, "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
-    ("q holds a number", b'{"q": ["a", 1], "source": "en", "target": "fr"}', 400, "q: must be a string or an array"),
     ("unknown field", b'{"q": "a", "source": "en", "target": "fr", "beams": 4}', 400, "beams: no such field"),
     ("a typo", b'{"q": "a", "source": "en", "target": "fr", "beam_sise": 4}', 400, _MEANT),
     ("no body", b"", 400, "body: is empty"),
-    ("a field called query", b'{"q": "a", "source": "en", "target": "fr", "query": 1}', 400, "query: no such field"),
     ("bool for number", b'{"q": "a", "source": "en", "target": "fr", "top_k": true}', 400, "top_k: "),
     ("unknown source", b'{"q": "a", "source": "xx", "target": "fr"}', 400, "source: xx is not supported"),
-    ("auto, unknown target", b'{"q": "a", "source": "auto", "target": "xx"}', 400, "target: xx is not supported"),
     ("unknown target", b'{"q": "a", "source": "en", "target": "xx"}', 400, "target: xx is not supported"),
     ("invalid UTF-8", b'{"q": "\xff\xfe", "source": "en", "target": "fr"}', 400, "body: invalid JSON: invalid unicode"),
     ("lone surrogate", b'{"q": "\\ud800", "source": "en", "target": "fr"}', 400, "body: invalid JSON"),
@@ -29,7 +26,6 @@ BAD_REQUESTS = [
     ("too many texts", json.dumps({"q": ["a"] * 2000, "source": "en", "target": "fr"}).encode(), 413, "q: 2000 texts"),
     ("many values", b'{"q": [' + b"[]," * 600_000, 413, "body: more than 11124 values: texts, "),
     ("huge body", b'{"q": "' + b" " * 3_000_000 + b'"}', 413, "body: more than 2000000 bytes"),
-    ("top_k too large", b'{"q": "a", "source": "en", "target": "fr", "top_k": 18446744073709551616}', 400, "top_k: "),
     ("top_k of 2^63", b'{"q": "a", "source": "en", "target": "fr", "top_k": 9223372036854775808}', 400, "top_k: "),
     (
         "a glossary's empty term",
@@ -98,39 +94,16 @@ async def test_other_wrong_requests(client: httpx.AsyncClient) -> None:
         (await client.delete("/web/page.js"), 405, "Method Not Allowed"),
         (await client.post("/"), 405, "Method Not Allowed"),
         (await client.get("/nowhere"), 404, "Not Found"),
-        (
-            await client.get(
-                "/translate/stream",
-                params={"q": "a", "source": "en", "target": "fr"},
-                headers={"Last-Event-ID": "x"},
-            ),
-            400,
-            "Last-Event-ID: ",
-        ),
-        (
-            await client.get(
-                "/translate/stream",
-                params={"q": "a", "source": "en", "target": "fr"},
-                headers={"Last-Event-ID": "9" * 5000},
-            ),
-            400,
-            "Last-Event-ID: ",
-        ),
-        *[
-            (
-                await client.get(
-                    "/translate/stream",
-                    params={"q": "a", "source": "en", "target": "fr"},
-                    headers={"Last-Event-ID": last_id},
-                ),
-                400,
-                "Last-Event-ID: ",
-            )
-            for last_id in ("1-", "-00c0ffee", "1-00c0ffee.", "1 -00c0ffee", f"1-{'A' * 25}")
-        ],
     ]
     for response, status, error in cases:
         assert (response.status_code, response.json()["error"][: len(error)]) == (status, error)
+
+
+@pytest.mark.parametrize("last", ["x", "9" * 5000, "1-", "-00c0ffee", "1-00c0ffee.", "1 -00c0ffee", f"1-{'A' * 25}"])
+async def test_what_is_not_an_event_s_id_is_refused(client: httpx.AsyncClient, last: str) -> None:
+    query = {"q": "a", "source": "en", "target": "fr"}
+    response = await client.get("/translate/stream", params=query, headers={"Last-Event-ID": last})
+    assert (response.status_code, response.json()["error"][:15]) == (400, "Last-Event-ID: ")
 
 
 async def test_a_path_may_end_with_a_slash(client: httpx.AsyncClient) -> None:

@@ -1,7 +1,6 @@
 """The English names of languages, for all codes of models."""
 
 import pytest
-from babel import Locale
 
 from service.api.languages import language_name
 
@@ -21,10 +20,3 @@ from service.api.languages import language_name
 )
 def test_a_language_has_its_name_or_its_code(code: str, name: str) -> None:
     assert language_name(code) == name
-
-
-def test_babel_is_asked_once_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Babel computes a name anew each time, and `/languages` may list hundreds."""
-    language_name("fr")
-    monkeypatch.setattr(Locale, "parse", None)
-    assert language_name("fr") == "French"

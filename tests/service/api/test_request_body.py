@@ -85,11 +85,3 @@ async def test_of_ten_thousand_problems_a_refusal_keeps_few() -> None:
         await parse_body(request, TranslateRequest)
     assert sys.getallocatedblocks() - before < MAX_ENTRIES
     assert refusal.value.message.startswith("glossary.0")
-
-
-async def test_json_that_is_declared_as_a_form_is_answered_with_the_header_to_send() -> None:
-    """The type is what `curl -d` declares without a header."""
-    body = json.dumps({"q": "Hi.", "source": "en", "target": "fr"}, indent=1).encode()
-    for start in (b"", b"\n "):
-        with pytest.raises(InvalidRequest, match=r"^Content-Type: .*: send Content-Type: application/json$"):
-            await parse_body(_request(start + body, "application/x-www-form-urlencoded"), TranslateRequest, or_url=True)

@@ -166,14 +166,10 @@ def test_translated(name: str, content: str, expected: str, rewrite: Rewrite) ->
     assert rewrite(name, content).decode() == expected
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CASES if not kind.startswith(("xliff", "po", "markdown"))])
+@pytest.mark.parametrize("kind", [kind for kind in CASES if not kind.startswith(("xliff", "po"))])
 def test_without_a_change_every_byte_stays(kind: str, rewrite: Rewrite) -> None:
     name, content, _ = CASES[kind]
     assert rewrite(name, content, same).decode() == content
-
-
-def test_markdown_without_a_change_joins_only_lines(rewrite: Rewrite) -> None:
-    assert rewrite("a.md", MARKDOWN, same).decode() == MARKDOWN
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

@@ -130,12 +130,6 @@ def test_a_damaged_file(suffix: str, server: FileServer, tmp_path: Path) -> None
         firefox.release(parse_name("firefox:en-pt"), options).fetch(tmp_path, Progress())
 
 
-def test_a_name_that_leaves_the_directory(server: FileServer, tmp_path: Path) -> None:
-    options = _options(server, _model(server, "en-pt", "model vocab", name="../../x"))
-    with pytest.raises(HubError, match=r"which is not a plain file name"):
-        firefox.release(parse_name("firefox:en-pt"), options).fetch(tmp_path, Progress())
-
-
 def test_languages_that_are_no_languages_are_left_out(server: FileServer) -> None:
     options = _options(server, _model(server, "en-pt", "model vocab", sourceLanguage="../../en"))
     assert firefox.listings(options) == []

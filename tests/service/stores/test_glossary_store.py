@@ -78,18 +78,38 @@ def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert store.all("anna") == [store.find(other.id, "anna")]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"id": "\xff"}', b'{"id": ' + b"[" * 100_000])
+OTHER = "11111111-1111-1111-1111-111111111111"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b'{"id": "\xff"}',
+        b'{"id": ' + b"[" * 100_000,
+        {"created_at": "2026-01-01T00:00:00"},
+        {"created_at": 0},
+        {"source": 1},
+        {"id": "22222222-2222-2222-2222-222222222222"},
+    ],
+)
 def test_a_file_that_is_no_glossary_is_passed_over(
-    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, content: bytes | dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A dictionary holds the damaged fields of a glossary."""
     store = GlossaryStore(tmp_path)
     made = store.add("pets", FRENCH, {"cat": "matou"}, None)
-    (tmp_path / "other.json").write_bytes(content)
+    if isinstance(content, dict):
+        whole = json.loads((tmp_path / f"{made.id}.json").read_bytes()) | {"id": OTHER}
+        content = json.dumps(whole | content).encode()
+    (tmp_path / f"{OTHER}.json").write_bytes(content)
     (tmp_path / "directory.json").mkdir()
     assert store.all(None) == [store.find("pets", None)] == [store.find(made.id, None)]
-    assert [each.__dict__["glossary"] for each in caplog.records if each.message == "a file is no glossary"] == [
-        "other"
-    ]
+    logged = [each.__dict__["glossary"] for each in caplog.records if each.message == "a file is no glossary"]
+    assert logged == [OTHER]
+    with pytest.raises(UnknownGlossary):
+        store.find(OTHER, None)
 
 
 DAMAGES = {
@@ -118,27 +138,6 @@ def test_damaged_entries_are_no_others_trouble(tmp_path: Path, damage: bytes, ca
     assert [each.name for each in store.all(None)] == ["damaged", "good"]
     store.delete(damaged.id, None)
     assert [each.id for each in store.all(None)] == [good.id]
-
-
-@pytest.mark.parametrize(
-    ("field", "damage"),
-    [
-        ("created_at", '"2026-01-01T00:00:00"'),
-        ("created_at", "0"),
-        ("source", "1"),
-        ("id", '"00000000-0000-0000-0000-000000000000"'),
-    ],
-)
-def test_a_damaged_description_is_passed_over(tmp_path: Path, field: str, damage: str) -> None:
-    writer = GlossaryStore(tmp_path)
-    damaged, good = (writer.add(name, FRENCH, {"cat": "matou"}, None) for name in ("damaged", "good"))
-    file = tmp_path / f"{damaged.id}.json"
-    content = json.loads(file.read_bytes()) | {field: json.loads(damage)}
-    file.write_text(json.dumps(content))
-    store = GlossaryStore(tmp_path)
-    assert [each.id for each in store.all(None)] == [good.id]
-    with pytest.raises(UnknownGlossary):
-        store.find(damaged.id, None)
 
 
 def test_a_file_is_read_once_for_all_listings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

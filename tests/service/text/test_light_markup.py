@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.text.light_markup import split_light_markup
-from service.text.markup.tag_placement import place_marks
-from service.text.segment import Aligned, Mark, Segment
+from service.text.segment import Mark, Segment
 from service.text.splitter import Splitter
 
 
@@ -127,11 +126,6 @@ def test_a_position_in_the_sentence_is_one_in_the_text() -> None:
         start = segment.sentence.index(word)
         first, last = segment.source_span(start, start + len(word))
         assert text[first:last] == word
-
-
-def test_a_mark_whose_words_were_dropped_contains_the_nearest() -> None:
-    marks = [Mark(4, 7, "**", "**")]
-    assert place_marks("the old cat", marks, [Aligned("le", 0), Aligned(" chat", 8)]) == "le **chat**"
 
 
 @given(

@@ -3,6 +3,7 @@
 import pytest
 import sentencex
 
+from service.text.segment import Segment
 from service.text.splitter import Splitter
 from tests.service.text.patterns import PATTERNS, WORK, fits, repeat
 from tests.service.text.steps import steps_of
@@ -22,6 +23,21 @@ def test_twice_the_text_takes_twice_the_steps(pattern: str, kind: str) -> None:
     text = repeat(pattern, _CHARACTERS)
     once, twice = _steps(text, kind), _steps(2 * text, kind)
     assert twice <= _MOST_GROWTH * once + _FEW_STEPS
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: ascii(pattern[:12]))
+def test_the_model_s_limit_is_tried_on_few_characters(pattern: str) -> None:
+    """Each try encodes its characters: in quadratic time they would be far more."""
+    tried = 0
+
+    def noted(segment: Segment) -> bool:
+        nonlocal tried
+        tried += len(segment.model_input().text)
+        return fits(segment)
+
+    text = repeat(pattern, 100_000)
+    assert "".join(segment.text for segment in Splitter(noted).split(text, "en")) == text
+    assert tried < 10 * len(text)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: ascii(pattern[:12]))

@@ -50,14 +50,6 @@ def test_unknown_code_words_are_not_found() -> None:
     assert not [*pivot_finders(EMPTY_GLOSSARY).second.find(_pivot_text("cat"))]
 
 
-def test_the_largest_glossary_has_enough_code_words() -> None:
-    glossary = Glossary({f"t{number}": f"w{number}" for number in range(10_000)})
-    first, second = pivot_finders(glossary)
-    [term] = first.find("t9999")
-    [again] = second.find(term.translation)
-    assert again.translation == "w9999"
-
-
 def test_the_finders_are_made_without_work_for_each_entry() -> None:
     """Work for each entry would hold the event loop."""
     glossary = Glossary({f"t{number}": f"w{number}" for number in range(10_000)})

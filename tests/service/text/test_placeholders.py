@@ -29,11 +29,6 @@ def test_one_sign_of_a_syntax_is_enough(name: str) -> None:
     assert [text[start:end] for start, end in find_verbatim(text)] == [name]
 
 
-def test_each_syntax_has_examples_and_its_own_name() -> None:
-    assert all(each.examples for each in SYNTAXES)
-    assert len({each.name for each in SYNTAXES}) == len(SYNTAXES)
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -203,57 +203,6 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    "part",
-    [
-        "A cat sat here. ",
-        "word ",
-        "x",
-        "猫。",
-        "猫",
-        "-",
-        "\n",
-        "- a\n",
-        "a\t",
-        "A B ",
-        ", ",
-        "a-",
-        "a@",
-        "<a ",
-        "{",
-        "😀",
-        "a.b ",
-        "%s ",
-        "://",
-    ],
-)
-def test_the_work_for_a_long_text_is_linear(part: str) -> None:
-    """The measure is the number of characters passed to `fits`, which would be far larger in quadratic time."""
-    passed = 0
-
-    def fits(segment: Segment) -> bool:
-        nonlocal passed
-        passed += len(segment.model_input().text)
-        return len(segment.model_input().text) <= 400
-
-    text = part * (100_000 // len(part))
-    pieces = [segment.text for segment in Splitter(fits).split(text, "en")]
-    assert "".join(pieces) == text
-    assert passed < 10 * len(text)
-
-
-def test_a_text_is_split_lazily() -> None:
-    tested = []
-
-    def fits(segment: Segment) -> bool:
-        tested.append(segment)
-        return True
-
-    segments = Splitter(fits).split("A cat sat here. " * 10_000, "en")
-    assert [next(segments).sentence for _ in range(10)] == ["A cat sat here."] * 10
-    assert len(tested) < 20
-
-
-@pytest.mark.parametrize(
     ("text", "translatable"), [("a1", True), ("12.5 %", False), ("😀 !", False), ("日", True), ("", False)]
 )
 def test_only_words_are_translated(text: str, translatable: bool) -> None:

@@ -242,20 +242,6 @@ def test_bazarr_s_request_to_lingarr(server: Server) -> None:
         assert all(each["line"].startswith(CHAT) for each in answer)
 
 
-def test_lingarr_s_own_request_and_its_eight_jobs_at_once(server: Server) -> None:
-    """Line by line, as its LibreTranslate service sends them."""
-
-    def job(number: int) -> list[str]:
-        with httpx.Client(base_url=server.url, timeout=60) as client:
-            body = {"source": "en", "target": "fr", "format": "text", "api_key": None}
-            answers = [client.post("/translate", json={"q": f"{CAT} {number} {i}", **body}) for i in range(40)]
-        return [answer.json()["translatedText"] for answer in answers]
-
-    with ThreadPoolExecutor(8) as jobs:
-        translated = list(jobs.map(job, range(8)))
-    assert all(f"{number} {i}" in text for number, texts in enumerate(translated) for i, text in enumerate(texts))
-
-
 def test_a_chat_is_streamed(server: Server) -> None:
     body = _chat("I see a cat. Where is the station?", stream=True, stream_options={"include_usage": True})
     with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body) as response:

@@ -35,12 +35,6 @@ def test_deepl_translates_one_text_and_several(deepl_client: deepl.DeepLClient) 
     assert [each.text for each in several] == ["Oui.", "", "42"]
 
 
-def test_null_is_an_absent_option(server: Server) -> None:
-    body = {"text": ["Yes."], "target_lang": "FR", "formality": None, "preserve_formatting": None}
-    answer = httpx.post(f"{server.url}/v2/translate", json=body)
-    assert (answer.status_code, answer.json()["translations"][0]["text"]) == (200, "Oui.")
-
-
 def test_deepl_translates_xml(deepl_client: deepl.DeepLClient) -> None:
     """The second request is of the kind that Weblate sends."""
     document = "<doc><title>Yes.</title><par>I see a <b>black</b> cat. No.</par></doc>"
