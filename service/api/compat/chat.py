@@ -61,13 +61,13 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
             finished = await until_finished(request, translation)
             translations = [each.text for each in finished.translations]
             content = translations[0] if array is None else array.answer(translations)
-            chunks = _Chunks(body, translation.id)
+            chunks = Chunks(body, translation.id)
             if body.stream:
                 whole = chunks.delta({"role": "assistant", "content": content}) + chunks.end(finished.usage)
                 return Response(whole, media_type="text/event-stream")
             return JSONResponse(_completion(body.model, translation.id, content, finished.usage))
         await until_engines_answer(request, translation)
-        return TranslationStream(translation, _Chunks(body, translation.id), charge, stack.pop_all())
+        return TranslationStream(translation, Chunks(body, translation.id), charge, stack.pop_all())
 
 
 @router.get("/models", summary="As OpenAI's list of models", responses=errors_of(ChatError, *_CALLER_ERRORS))
@@ -94,7 +94,7 @@ async def describe_model(service: ServiceDependency, caller: CallerDependency, m
     return _model(model)
 
 
-class _Chunks(NamedTuple):
+class Chunks(NamedTuple):
     """The chunks of a completion, which end with `[DONE]`, as bytes."""
 
     request: ChatRequest

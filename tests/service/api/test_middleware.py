@@ -115,26 +115,19 @@ async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_re
     assert await reason(connect(keys=path, anonymous=True)) == await reason(connect()) == shown
 
 
-async def test_a_refusal_is_counted_by_its_reason(connect: Connect) -> None:
+async def test_a_refusal_says_when_to_come_again_and_is_counted_by_its_reason(connect: Connect) -> None:
     client = connect(anonymous_requests_per_minute=1)
-    for expected in (200, 429):
-        assert await _ask(client) == expected
-    metrics = (await client.get("/metrics")).text
-    assert 'dragoman_refusals_total{reason="requests"} 1.0' in metrics
-    assert 'dragoman_refusals_total{reason="quota"} 0.0' in metrics
-    assert 'dragoman_requests_total{endpoint="/v2/usage",outcome="rate_limited"} 1.0' in metrics
-    assert "192.0.2.1" not in metrics
-
-
-async def test_a_refusal_says_when_to_come_again(connect: Connect) -> None:
-    client = connect(anonymous_requests_per_minute=1)
-    await _ask(client)
+    assert await _ask(client) == 200
     answer = await client.post("/detect", json={"q": "I see a cat."})
     assert answer.json() == {"error": "too many requests: the limit is 1 a minute", "code": "rate_limited"}
     assert 1 <= int(answer.headers["retry-after"]) <= 120
     usage = await client.get("/v2/usage")
-    assert usage.status_code == 429
-    assert usage.json() == {"message": "too many requests: the limit is 1 a minute"}
+    assert (usage.status_code, usage.json()) == (429, {"message": "too many requests: the limit is 1 a minute"})
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_refusals_total{reason="requests"} 2.0' in metrics
+    assert 'dragoman_refusals_total{reason="quota"} 0.0' in metrics
+    assert 'dragoman_requests_total{endpoint="/v2/usage",outcome="rate_limited"} 1.0' in metrics
+    assert "192.0.2.1" not in metrics
 
 
 async def test_pages_of_other_origins(connect: Connect) -> None:
@@ -306,17 +299,10 @@ async def test_a_form_s_codec_is_not_the_client_s_choice(
     answer = await client.post("/translate", content=part, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("api_key: " if with_keys else "Content-Type: charset must be UTF-8")
-
-
-@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"UTF-8"'])
-async def test_a_form_may_say_that_it_is_utf_8(connect: Connect, charset: str) -> None:
-    headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={charset}"}
-    part = b'--B\r\nContent-Disposition: form-data; name="q"\r\n\r\n\xc3\xa9\r\n--B--\r\n'
-    answer = await connect().post("/translate", content=part, headers=headers)
-    assert (answer.status_code, answer.json()["detail"]) == (
-        400,
-        "source: field required; target: field required",
-    )
+    for name in ("utf-8", "UTF8", '"UTF-8"'):
+        headers = {"Content-Type": f"multipart/form-data; boundary=B; charset={name}"}
+        answer = await client.post("/translate", content=part.replace(b"\\ud800", b"\xc3\xa9"), headers=headers)
+        assert "charset" not in answer.text
 
 
 @pytest.mark.parametrize("body", [b'{"q": ' + b"[" * 10_000, b'{"api_key": "\\ud800"}', b'{"api_key": "\xed\xa0\x80"}'])

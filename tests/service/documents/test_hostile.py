@@ -160,7 +160,6 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an unknown entity": ("a.docx", _docx("<w:p>&nbsp;</w:p>"), "undefined entity"),
     # Paths and archives in archives.
     "a path upwards": ("a.docx", _docx(_P, ("../../etc/cron.d/x", b"x")), "a path that leads out of it"),
-    "a path upwards inside": ("a.docx", _docx(_P, ("word/../../x", b"x")), "a path that leads out of it"),
     "an absolute path": ("a.docx", _docx(_P, ("/etc/passwd", b"x")), "a path that leads out of it"),
     "a path of Windows": ("a.docx", _docx(_P, ("..\\..\\x", b"x")), "a path that leads out of it"),
     "a drive of Windows": ("a.docx", _docx(_P, ("C:/x", b"x")), "a path that leads out of it"),
@@ -169,12 +168,8 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an archive without a document": ("a.docx", _zip(("readme.txt", b"hello")), "its content is not docx"),
     # Broken XML.
     "a tag that is not closed": ("a.docx", _docx("<w:p>"), "broken: mismatched tag"),
-    "an end of the text": ("a.docx", _xml(f"<w:document {W}><w:body>"), "broken: no element found"),
     "nothing": ("a.docx", _xml(""), "broken: no element found"),
-    "two roots": ("a.docx", _xml("<a/><b/>"), "broken: junk after document element"),
-    "an attribute twice": ("a.docx", _docx('<w:p a="1" a="2"/>'), "broken: duplicate attribute"),
     "a prefix without a namespace": ("a.docx", _docx("<z:p/>"), "broken: unbound prefix"),
-    "a control character": ("a.docx", _docx("<w:p>\x01</w:p>"), "broken: not well-formed"),
     "levels without end": ("a.docx", _docx(_DEEP + "".join(map(str, range(9_000)))), "more than 200 levels"),
     "text that is not its encoding": ("a.docx", _xml(b"<a>\xff\xfe\xfa</a>"), "is not UTF-8"),
     "an unknown encoding": ("a.docx", _xml(b'<?xml version="1.0" encoding="nonsense"?><a/>'), "is not NONSENSE"),
@@ -184,7 +179,6 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     # Wrong beginnings.
     "an empty file": ("a.docx", b"", "it is empty"),
     "a picture": ("a.docx", b"\x89PNG\r\n\x1a\n" + bytes(100), "its content is not docx"),
-    "text as docx": ("a.docx", b"hello", "its content is not docx"),
     "an archive as text": ("a.txt", DOCX, "its content is not txt"),
     "odt as docx": ("a.docx", ODT, "its content is not docx"),
     "docx as odt": ("a.odt", DOCX, "its content is not odt"),
@@ -212,7 +206,6 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     ),
     # Damaged.
     "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
-    "an archive without its end": ("a.docx", _ended(DOCX, 0.99), "the archive is damaged"),
     "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
     "another compression": ("a.docx", _patched(_docx(_P), method=99), "unknown method"),
     "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),

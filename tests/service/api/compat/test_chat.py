@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from model.checkpoint_config import Direction
-from service.api.compat.chat import describe_model, direction_of
+from service.api.compat.chat import Chunks, describe_model, direction_of
+from service.api.compat.chat_schemas import ChatRequest
 from service.api.context import ServiceContext
 from service.errors import InvalidRequest, NotReady, UnknownModel
 from service.registry.remote_model import FetchProgress, RemoteModel
 from service.registry.routing import Routes
+from service.translation.events import ModelLoading, TokenGenerated
 from service.translation.translator import Translator
 from tests.service.translation.noted import LIMITS
 
@@ -57,3 +59,11 @@ async def test_a_model_may_come_as_long_as_models_are_downloaded(
     service = ServiceContext(translator, library, nothing, nothing, nothing, nothing, nothing)
     with pytest.raises(error):
         await describe_model(service, nothing, "dragoman-en-de")
+
+
+def test_the_progress_of_a_download_is_no_chunk() -> None:
+    """OpenAI's clients would look for its choices."""
+    request = ChatRequest.model_validate({"model": "dragoman-fr", "messages": [{"role": "user", "content": "Yes."}]})
+    loading, token = ModelLoading("en-fr", "downloading", 7), TokenGenerated(0, 0, "Oui", -0.1)
+    assert Chunks(request, "1").encode([loading], repeats_end=False) == b""
+    assert b'"delta":{"content":"Oui"}' in Chunks(request, "1").encode([token], repeats_end=False)
