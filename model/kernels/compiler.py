@@ -82,7 +82,8 @@ def _is_sound(built: Path) -> bool:
     """Return True for a library that was written here as it is now: loading a damaged one ends the process."""
     try:
         status, expected = built.lstat(), built.with_suffix(_SUM).read_text(encoding="utf-8")
-        return stat.S_ISREG(status.st_mode) and _is_own(status) and _sum(built) == expected
+        own = all(map(_is_own, (status, built.parent.stat(), built.with_suffix(_SUM).lstat())))
+        return own and stat.S_ISREG(status.st_mode) and _sum(built) == expected
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -81,6 +81,20 @@ def test_a_directory_that_others_can_write_is_refused(monkeypatch: pytest.Monkey
         build(tmp_path / "shared")
 
 
+def test_what_was_built_before_others_could_write_there_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compile_nothing(command: list[str], **options: object) -> None:
+        Path(command[command.index("-o") + 1]).write_bytes(b"library")
+
+    monkeypatch.setattr("subprocess.run", compile_nothing)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    build(tmp_path / "shared")
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(PermissionError, match="can be written by others"):
+        build(tmp_path / "shared")
+
+
 @pytest.mark.parametrize(
     "failure",
     [
