@@ -139,7 +139,7 @@ class Done(msgspec.Struct, frozen=True):
     alternativeScores: list[float | list[float | None] | None] = []
     detectedLanguage: Detected | list[Detected] | None = None
     pivot: str | list[str | None] | None = None
-    """As in `Start`."""
+    """The language between, as in `Start`."""
 
 
 Event = Start | Loading | Token | Hypotheses | Segment | Done

@@ -268,7 +268,7 @@ async def test_who_leaves_with_requests_in_a_pipeline_leaves_few_errors(server: 
 
 
 async def test_no_100_continue_is_written_after_the_answer_to_a_broken_request(server: Server) -> None:
-    """That answer has ended the sending side."""
+    """The answer has ended the sending side."""
     before = server.log.read_text().count('"ERROR"')
     async with _connection(server) as (reader, writer):
         writer.write(HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}\x00\x01\r\n\r\n")
