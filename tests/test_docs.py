@@ -1,5 +1,6 @@
 """The documentation names only what exists: pages, anchors, commands, options, variables, metrics, routes, files."""
 
+import ast
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -60,6 +61,23 @@ def test_all_error_codes_are_described() -> None:
     codes = {ServiceError.code, *(each.code for each in ServiceError.__subclasses__())}
     rows = markdown.tables(page("api.md"), "Errors")
     assert {code for cells in rows for code in re.findall(r"`([^`]+)`", cells[1])} == codes | OTHER_CODES
+
+
+def test_the_core_path_is_as_short_as_its_page_says() -> None:
+    paths = names(markdown.tables(page("architecture.md"), "The core path"))
+    assert sum(lines_of_code((ROOT / path).read_text(encoding="utf-8")) for path in paths) < 3000
+
+
+def lines_of_code(source: str) -> int:
+    """Count the lines with more than a comment or a docstring."""
+    strings = [
+        each
+        for each in ast.walk(ast.parse(source))
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+    ]
+    prose = {line for each in strings for line in range(each.lineno, (each.end_lineno or 0) + 1)}
+    lines = enumerate(source.splitlines(), start=1)
+    return sum(number not in prose and line.partition("#")[0].strip() != "" for number, line in lines)
 
 
 MADE_UP: Final = """
