@@ -123,7 +123,7 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
     if body.count(b"&") >= most:
         raise InvalidRequest(name, f"has more than {most} fields")
     if len(body) - 2 * body.count(b"%") > 4 * characters + _OTHER_BYTES:
-        raise TooLong(name, f"the form has more than the {characters} characters that a text may have")
+        raise TooLong(name, f"the form is larger than one with {characters} characters can be")
     try:
         if len(body) > _LARGE_FORM_BYTES:
             # Takes up to a tenth of a second. In one thread: more threads would take more turns from the event loop.

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
 _LARGEST_FILE: Final = 20_000_000_000
 """Limit for files whose size the index does not say."""
 _LARGEST_INDEX: Final = 100_000_000
+_NAT64: Final = IPv6Network("64:ff9b::/96")
 _PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 _CHUNK_BYTES: Final = 1 << 20
 _LARGEST_DECOMPRESSED: Final = 2_000_000_000
@@ -213,7 +214,17 @@ def _is_private(host: str) -> bool:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
         return False
-    return not all(ip_address(str(address).partition("%")[0]).is_global for address in found)
+    return not all(_is_public(ip_address(str(address).partition("%")[0])) for address in found)
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return True for an address of the public internet, also as IPv6 wraps those of IPv4."""
+    if isinstance(address, IPv6Address):
+        inner = address.sixtofour or address.ipv4_mapped
+        if address in _NAT64:
+            inner = IPv4Address(int(address) & 0xFFFFFFFF)
+        address = inner or address
+    return address.is_global and not address.is_multicast
 
 
 def _check(response: httpx.Response, url: str) -> None:

@@ -14,13 +14,13 @@ import regex
 from service.text.markup.runs import partners_of, split_run
 from service.text.markup.source_map import Fragment
 from service.text.markup.tokenizer import Token, TokenKind
-from service.text.placeholders import find_tags, find_verbatim, is_icu_message
+from service.text.placeholders import PROSE_COMMANDS, find_tags, find_verbatim, is_icu_message
 from service.text.segment import Segment, Term
 from service.text.splitter import Splitter
 
 _LONGEST: Final = 500
 """Characters between two marks: any number of them would take quadratic time."""
-_MARK: Final = regex.compile(r"[*_~\[<{&§]")
+_MARK: Final = regex.compile(r"[*_~\[<{&§\\]")
 
 
 def _emphasis(mark: str, character: str) -> str:
@@ -37,6 +37,7 @@ _PAIR: Final = regex.compile(
             _emphasis("_{1,2}", "_"),
             _emphasis("~{2}", "~"),
             rf"(?<!\\)(?P<opening>!?\[)(?P<inside>[^\[\]\n]{{1,{_LONGEST}}})(?P<closing>\]\([^\s()]{{1,2000}}\))",
+            rf"(?P<opening>\\(?:{PROSE_COMMANDS})\{{)(?P<inside>[^{{}}\n]{{1,{_LONGEST}}})(?P<closing>\}})",
             rf"(?P<opening>\[\[[^\[\]|\n]{{1,{_LONGEST}}}\|)(?P<inside>[^\[\]|\n]{{1,{_LONGEST}}})(?P<closing>\]\])",
         ]
     )

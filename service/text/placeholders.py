@@ -9,6 +9,11 @@ import regex
 from service.text.segment import Term
 from service.text.unwritable import Unwritable
 
+PROSE_COMMANDS: Final = (
+    r"emph|underline|text(?:bf|it|sc|sf|rm)|chapter\*?|(?:sub){0,2}section\*?|paragraph|title|caption|footnote"
+)
+"""Commands of LaTeX whose argument is a text."""
+
 
 class Syntax(NamedTuple):
     """A way to write one kind of copied text."""
@@ -24,7 +29,9 @@ class Syntax(NamedTuple):
 
 
 _DOMAINS: Final = ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")
+_SHORT_DOMAINS: Final = "ai app be cc co dev gd gg gl im is link ly me page sh to tv".split()
 _HOST: Final = r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}"
+_OPERAND: Final = r"(?:(?![aAI]\b)\p{L}|\d{1,9}(?:[.,]\d{1,9})*)"
 _DATE_FIELD: Final = r"(?:[yY]{2}(?:[yY]{2})?|M{1,4}|[dD]{1,4}|[Hh]{1,2}|m{1,2}|s{1,2}|S{1,3})"
 
 
@@ -38,7 +45,8 @@ SYNTAXES: Final = (
     Syntax(
         "URL",
         r"\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:)"
-        r"(?:[^\s<>()\"“”«»]|\([^\s<>()\"“”«»]*\))+(?<![.,:;!?…'’\]}])",
+        # Square brackets only as pairs, of an address or an array: others are those of BBCode around it.
+        r"(?:[^\s<>()\[\]\"“”«»]|\([^\s<>()\[\]\"“”«»]*\)|\[[0-9A-Fa-f:.]{0,39}\])+(?<![.,:;!?…'’}])",
         r"://|www\.|mailto:",
         ("https://example.org/a?b=1&c=2", "www.example.org", "mailto:a@b.org", "ftp://x.y/z_(w)"),
     ),
@@ -51,17 +59,17 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "domain or path",
-        rf"{_HOST}(?:{'|'.join(_DOMAINS)})\b(?:/[^\s<>\"]*[\w/])?",
+        rf"{_HOST}(?:{'|'.join(_DOMAINS)})\b(?:/[^\s<>\[\]\"]*[\w/])?",
         r"\.[a-z]",
         ("docs.python.org/3/library", "example.com"),
         ("It is late.it seems", "Mr.Smith"),
     ),
     Syntax(
         "short link",
-        rf"{_HOST}[a-z]{{2,24}}/[^\s<>\"]*[\w/]",
+        rf"{_HOST}(?:{'|'.join(_SHORT_DOMAINS)})/[^\s<>\[\]\"]*[\w/]",
         "/",
         ("youtu.be/dQw4w9WgXcQ", "bit.ly/3abc"),
-        ("and/or", "km/h", "red/green/blue"),
+        ("and/or", "km/h", "red/green/blue", "The end.he/she left"),
     ),
     Syntax(
         "path",
@@ -72,10 +80,12 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "Windows path",
-        r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{1,60})\\(?:[^\\/:*?\"<>|\n]{1,60}\\){0,40}"
+        # A folder's name may have spaces, but then before capitals and digits: others are words of the sentence.
+        r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{1,60})\\"
+        r"(?:[^\s\\/:*?\"<>|]{1,60}(?: [A-Z0-9(][^\s\\/:*?\"<>|]{0,40}){0,4}\\){0,40}"
         r"[^\s\\/:*?\"<>|]{0,100}(?<![.,;!?)'])",
         r"\\",
-        (r"C:\Users\me\file.txt", r"D:\Program Files\x\y", r"\\server\share\a.doc"),
+        (r"C:\Users\me\file.txt", r"D:\Program Files (x86)\x\y", r"\\server\share\a.doc"),
     ),
     Syntax(
         "escape",
@@ -86,15 +96,16 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "command",
-        r"\\(?:[A-Za-z]{1,30}\*?(?:\[[^\[\]\n]{0,80}\]|\{[^{}\n]{0,80}\}){0,4}|[^\w\s])",
+        # Not those whose argument is prose: light markup has them as pairs.
+        rf"(?<!\w)\\(?:(?!(?:{PROSE_COMMANDS})\{{)[A-Za-z]{{1,30}}\*?(?:\[[^\[\]\n]{{0,80}}\]|\{{[^{{}}\n]{{0,80}}\}}){{0,4}}|[^\w\s])",
         r"\\",
         (r"\log", r"\cite{knuth84}", r"\includegraphics[width=2cm]{a.png}", r"\%"),
     ),
     Syntax(
         "formula",
-        r"(?<![\w$])\$[^\s$\d][^$\n]{0,200}(?<!\s)\$(?![\w$])",
+        r"(?<![\w$])\$(?:[^\s$\d]|(?=[^$\n]{0,200}[\\^_={}+])[^\s$\d][^$\n]{0,200}(?<!\s))\$(?![\w$])",
         r"\$",
-        ("$x^2 + y$", r"$\alpha$"),
+        ("$x^2 + y$", r"$\alpha$", "$x$"),
         ("$5 or 5$",),
     ),
     Syntax(
@@ -163,10 +174,10 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "route parameter",
-        r"(?<![\w:/]):[a-z][a-z0-9_]{1,40}(?![\w:])",
+        r"(?<![\w:/)\]}*\"'”»]):[a-z][a-z0-9_]{1,40}(?![\w:])",
         ":",
         (":name", ":count"),
-        ("12:30", "note: this", "a::b", ": this"),
+        ("12:30", "note: this", "a::b", ": this", "(for two):flour"),
     ),
     Syntax(
         "emoji name",
@@ -194,11 +205,11 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "identifier",
-        r"\b(?=[A-Z0-9-]{4})[A-Z]{1,6}-?[0-9][A-Z0-9]*(?:-[A-Z0-9]+){0,4}\b|\b[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,20}\b"
-        r"|\b[a-z]{1,30}[A-Z][A-Za-z0-9]{0,40}\b",
+        r"\b(?=[A-Z0-9-]{4})[A-Z]{1,6}(?:[0-9]|-[0-9]{3})[A-Z0-9]*(?:-[A-Z0-9]+){0,4}\b|\b[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,20}\b"
+        r"|\b[a-z]{2,30}[A-Z][A-Za-z0-9]{0,40}\b",
         r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
-        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "iPhone"),
-        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald"),
+        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName"),
+        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone"),
     ),
     Syntax(
         "date format",
@@ -224,9 +235,10 @@ SYNTAXES: Final = (
     # With a number or a letter on each side.
     Syntax(
         "mathematical sign",
-        r"(?:(?<![\w.,])(?:\p{L}|\d{1,9}) ?)?(?![+<>=|~])\p{Sm}(?: ?(?:\p{L}|\d{1,9})(?![\w]))?",
+        r"[\u2190-\u21ff]|"
+        rf"(?:(?<![\w.,]){_OPERAND} ?)?(?![+<>=|~])[[\p{{Sm}}--[\u2190-\u21ff]]](?: ?{_OPERAND}(?!\w))?",
         "",
-        ("x ≤ 5", "3 × 4", "∞"),
+        ("x ≤ 5", "3 × 4", "∞", "2 × 1.5", "→"),
         ("2 + 2 = 4",),
     ),
     # A unit or a formula. More letters are a word, and the small number behind it is that of a note.
@@ -252,7 +264,7 @@ _SYMBOL: Final = regex.compile(
     regex.V1,
 )
 # Matched one by one: all in one expression take six times as long. Signs by `re`, which searches in half the time.
-_EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern) for syntax in SYNTAXES}
+_EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern, regex.V1) for syntax in SYNTAXES}
 _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")

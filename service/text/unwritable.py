@@ -74,7 +74,7 @@ def _word(text: str, place: int, first: int) -> tuple[int, int]:
             start -= 1
         run = _RUN.match(text, place)
         assert run is not None
-        return start, start + len(text[start : run.end()].rstrip(_FINAL)) or place + 1
+        return start, start + len(text[start : run.end()].rstrip(_FINAL))
     joins = _is_of_a_word if unicodedata.category(text[place])[0] in _LETTERS else str.isdigit
     start, end = place, place + 1
     while start > first and joins(text[start - 1]):

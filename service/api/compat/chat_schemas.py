@@ -1,5 +1,6 @@
 """The request of OpenAI's chat, and its errors."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
@@ -12,7 +13,8 @@ from service.api.translate_request import MAX_SEED
 from service.errors import InvalidRequest
 from service.translation.options import Sampling, TranslationOptions
 
-_TRANSLATED_FIELDS: Final = ("line", "text")
+_TRANSLATED_FIELDS: Final = ("line", "text", "content")
+_FENCE: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
 """Names of the translated field of an object in a message; all others come back unchanged."""
 _MOST_MESSAGES: Final = 1000
 LONGEST_MODEL: Final = 64
@@ -31,36 +33,44 @@ _MESSAGES: Final[dict[str, Any]] = {
 
 
 class JsonMessage(NamedTuple):
-    """A message that is an array in JSON, of strings or of objects with a `line` or a `text`.
+    """A message that is JSON: an array of strings or of objects with a `line`, `text` or `content`, or named strings.
 
-    Subtitle tools send the lines of a file so, and read an array from the answer.
+    Subtitle tools send the lines of a file so, and read the same shape from the answer.
     """
 
+    names: Sequence[str] | None
+    """The names of the strings, in an object; None in an array."""
     elements: Sequence[Any]
     wrapper: str | None
     """The field for the answer's array, by the schema of `response_format`."""
 
     @classmethod
     def parse(cls, message: str, response_format: object) -> Self | None:
-        """Parse a message; None for a message without such an array."""
-        if not message.lstrip().startswith("["):
+        """Parse a message, with or without marks of a block of code; None for a message of another shape."""
+        fenced = _FENCE.fullmatch(message)
+        json = message if fenced is None else fenced[1]
+        if not json.lstrip().startswith(("[", "{")):
             return None
         try:
-            elements = msgspec.json.decode(message)
+            decoded = msgspec.json.decode(json)
         except (msgspec.DecodeError, RecursionError):
             return None
-        if not elements or not all(isinstance(each, str) or _field(each) for each in elements):
+        names = list(decoded) if isinstance(decoded, dict) else None
+        elements = decoded if isinstance(decoded, list) else list(decoded.values())
+        if not elements or not all(isinstance(each, str) or (names is None and _field(each)) for each in elements):
             return None
-        return cls(elements, _wrapper(response_format))
+        return cls(names, elements, _wrapper(response_format))
 
     def texts(self) -> list[str]:
         """Return the texts to translate, one for each element."""
         return [each if isinstance(each, str) else each[_field(each)] for each in self.elements]
 
     def answer(self, translations: Sequence[str]) -> str:
-        """Return the array with its texts translated."""
+        """Return the JSON with its texts translated."""
         pairs = zip(self.elements, translations, strict=True)
         filled = [text if isinstance(each, str) else {**each, _field(each): text} for each, text in pairs]
+        if self.names is not None:
+            return msgspec.json.encode(dict(zip(self.names, filled, strict=True))).decode()
         return msgspec.json.encode(filled if self.wrapper is None else {self.wrapper: filled}).decode()
 
 

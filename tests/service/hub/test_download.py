@@ -144,7 +144,9 @@ def test_a_full_disk(server: FileServer, disk: SmallDisk) -> None:
     assert is_full_disk(raised.value)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "192.168.0.9"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "64:ff9b::a00:1", "2002:7f00:1::", "224.0.0.1"]
+)
 def test_a_public_index_does_not_lead_to_private_addresses(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
 ) -> None:

@@ -22,7 +22,7 @@ def test_what_looks_similar_is_text(syntax: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ab://c", "www.host.xyz", "mailto:nobody", "a@b.xyz", "ab.cd/e", "C:\\a", "aB", "A1B2"]
+    "name", ["ab://c", "www.host.xyz", "mailto:nobody", "a@b.xyz", "ab.co/e", "C:\\a", "abC", "A1B2"]
 )
 def test_one_sign_of_a_syntax_is_enough(name: str) -> None:
     text = f"see {name} now"
@@ -47,6 +47,7 @@ def test_one_sign_of_a_syntax_is_enough(name: str) -> None:
         "I, and you; so: what?",
         "3:45 - 4:00",
         "the end...",
+        "He is in iOS and on eBay; the pH is 7",
         "f(x) = y",
     ],
 )
@@ -58,3 +59,15 @@ def test_neighbours_are_merged_and_final_punctuation_is_not_part_of_a_url() -> N
     text = "Hi 😀 🎉 <b>{x}, see https://a.org/x_(y). (www.b.org)"
     found = [text[start:end] for start, end in find_verbatim(text)]
     assert found == ["😀 🎉 <b>{x}", "https://a.org/x_(y)", "www.b.org"]
+
+
+def test_a_windows_path_ends_where_prose_begins() -> None:
+    text = r"Copy C:\data to the folder on the desk\shelf and restart."
+    found = [text[start:end] for start, end in find_verbatim(text)]
+    assert found[0] == r"C:\data"
+    assert "folder" not in "".join(found)
+
+
+def test_an_arrow_takes_no_word_along() -> None:
+    text = "Click → a new window opens → I wait."
+    assert [text[start:end] for start, end in find_verbatim(text)] == ["→", "→"]

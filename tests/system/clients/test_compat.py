@@ -197,6 +197,8 @@ _SCHEMA = {
             {"translations": [{"position": 1, "line": CHAT}, {"position": 2, "line": ""}]},
         ),
         ([{"position": 1, "line": CAT}], {}, [{"position": 1, "line": CHAT}]),
+        ({"0": CAT, "1": "Hello!"}, {}, {"0": CHAT, "1": "Bonjour !"}),
+        ([{"id": 7, "content": CAT}], {}, [{"id": 7, "content": CHAT}]),
         ([{"id": "a", "text": CAT}], {"stream": True}, [{"id": "a", "text": CHAT}]),
     ],
 )
@@ -218,6 +220,12 @@ def test_an_array_of_lines_stays_json(server: Server, message: object, options: 
 def test_a_message_that_begins_with_a_bracket_is_a_text(server: Server, message: str) -> None:
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=_chat(message)).json()
     assert answer["choices"][0]["message"]["content"][:1] == "["
+
+
+def test_json_in_a_block_of_code_is_json(server: Server) -> None:
+    message = _chat(f"```json\n{json.dumps([CAT])}\n```")
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=message).json()
+    assert json.loads(answer["choices"][0]["message"]["content"]) == [CHAT]
 
 
 def test_bazarr_s_request_to_lingarr(server: Server) -> None:
