@@ -11,7 +11,7 @@ from service.errors import ServiceError
 from service.hub.names import HubOptions
 from service.registry.importing import ImportLimits, import_in_background
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion, State
+from service.registry.model_version import ModelVersion
 from service.registry.process_memory import estimated_bytes
 from service.registry.pulling import pull_in_background
 from service.registry.scan import FoundModel
@@ -57,8 +57,8 @@ class ModelLoader:
             return
         path = await self._checkpoint(version)
         async with self._importing:
-            version.model = await asyncio.to_thread(self._build, version.found, path)
-            version.needed_bytes = estimated_bytes(path, len(version.model.pool.engines))
+            model = await asyncio.to_thread(self._build, version.found, path)
+            version.built(model, estimated_bytes(path, len(model.pool.engines)))
 
     async def load(self, version: ModelVersion) -> None:
         """Start the engines of a prepared version if they fit beside the loaded ones; otherwise a request will.
@@ -69,7 +69,7 @@ class ModelLoader:
             if self._budget.fits(version, self._versions):
                 await self._start_engines(version)
             else:
-                version.state = State.UNLOADED
+                version.evicted()
 
     async def load_again(self, version: ModelVersion) -> None:
         """Load a version that has a request and no engines; after a failure, the next request tries again."""
@@ -99,24 +99,21 @@ class ModelLoader:
         if isinstance(location, Path):
             async with self._importing:
                 return await import_in_background(location, self._import_limits)
-        version.set_state(State.DOWNLOADING)
+        version.fetching()
         try:
             return await pull_in_background(location, self._hub, version.show_download, self._import_limits)
         finally:
-            version.download = None
-            version.set_state(State.LOADING)
+            version.loading()
 
     async def _start_engines(self, version: ModelVersion) -> None:
         assert version.model is not None
-        version.set_state(State.LOADING)
+        version.loading()
         await version.model.load()
         self._budget.measure(version)
-        version.reason = None
-        version.set_state(State.READY)
+        version.ready()
 
     async def _unload(self, version: ModelVersion, reason: str) -> None:
         assert version.model is not None
-        version.set_state(State.UNLOADED)
-        version.reason = reason
+        version.evicted(reason)
         logger.error("model cannot be loaded", extra={"model": version.name, "reason": reason})
         await version.model.pool.stop(reason)

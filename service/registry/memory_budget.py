@@ -40,7 +40,7 @@ class MemoryBudget:
 
     def measure(self, version: ModelVersion) -> None:
         """Record the memory of a model that was just loaded; raises `EngineFailed` if it is over the limit."""
-        version.needed_bytes = version.memory_bytes
+        version.measure()
         if self._limit is not None:
             self._needed(version, self._limit)
 
@@ -70,6 +70,6 @@ def _least_recently_used(versions: Sequence[ModelVersion]) -> ModelVersion | Non
 
 async def _unload(version: ModelVersion) -> None:
     assert version.model is not None
-    version.state = State.UNLOADED
+    version.evicted()
     logger.info("model unloaded to make room", extra={"model": version.name})
     await version.model.pool.stop()

@@ -28,7 +28,10 @@ class State(StrEnum):
 
 @dataclass(eq=False)
 class ModelVersion:
-    """One version of a model; a changed checkpoint of the same name is another version."""
+    """One version of a model; a changed checkpoint of the same name is another version.
+
+    Its attributes change by its own methods alone. A version that is `retired` never takes requests again.
+    """
 
     found: FoundModel
     state: State = State.LOADING
@@ -86,11 +89,75 @@ class ModelVersion:
         share = "" if self.downloaded is None else f": {100 * self.downloaded:.0f} %"
         return f"{step} {self.name}{share}"
 
+    @property
+    def is_being_loaded(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+    def load_in(self, task: asyncio.Task[None]) -> None:
+        """Note the task that loads it from now on."""
+        self.task = task
+
+    async def stop_loading(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    def fetching(self) -> None:
+        """Its download begins."""
+        self._enter(State.DOWNLOADING)
+
     def show_download(self, report: Report) -> None:
         self.download = report
 
-    def set_state(self, state: State) -> None:
-        """Set the state, unless the version is being unloaded."""
+    def loading(self) -> None:
+        """Its files are read, or its engines start; a download is over."""
+        self.download = None
+        self._enter(State.LOADING)
+
+    def built(self, model: ServedModel, needed_bytes: int) -> None:
+        """Its files have been read."""
+        self.model, self.needed_bytes = model, needed_bytes
+
+    def measure(self) -> None:
+        """Note the memory that its engines take now."""
+        self.needed_bytes = self.memory_bytes
+
+    def ready(self) -> None:
+        """Its engines run."""
+        self.reason = None
+        self._enter(State.READY)
+
+    def evicted(self, reason: str | None = None) -> None:
+        """It has no engines, for lack of room or for the `reason` of a failed load: the next request loads it."""
+        self.reason = reason
+        self._enter(State.UNLOADED)
+
+    def offer(self) -> None:
+        """Have it take requests from now on."""
+        self.offered = self.state is not State.UNLOADING
+        self.reason = None
+
+    def failed(self, reason: str) -> None:
+        """It takes no requests any more."""
+        self.reason, self.offered = reason, False
+        self._enter(State.FAILED)
+
+    def postponed(self, reason: str, retry_at: float) -> None:
+        """Its fetch has failed: a request after `retry_at` fetches it again."""
+        self.reason, self.retry_at = reason, retry_at
+        self._enter(State.UNLOADED if self.model else State.REMOTE)
+
+    def removed(self) -> None:
+        """Its files are gone from the disk: the next request fetches it."""
+        self.model, self.offered = None, False
+        self._enter(State.REMOTE)
+
+    def retired(self) -> None:
+        """It is being unloaded for ever."""
+        self.offered = False
+        self._enter(State.UNLOADING)
+
+    def _enter(self, state: State) -> None:
         if self.state is not State.UNLOADING:
             self.state = state
 

@@ -107,8 +107,7 @@ class OnDemandModels:
 
     async def postpone(self, version: ModelVersion, reason: str) -> None:
         """Let a later request fetch a model again whose fetch has failed."""
-        version.set_state(State.UNLOADED if version.model else State.REMOTE)
-        version.reason, version.retry_at = reason, time.monotonic() + _RETRY_SECONDS
+        version.postponed(reason, time.monotonic() + _RETRY_SECONDS)
         logger.error("model cannot be fetched", extra={"model": version.name, "reason": reason})
         if version.model is not None:
             await version.model.pool.stop(reason)
@@ -131,8 +130,7 @@ class OnDemandModels:
                 if over > 0 and size and _is_removable(version):
                     over -= size
                     victims.append(version)
-                    version.model, version.offered = None, False
-                    version.set_state(State.REMOTE)
+                    version.removed()
             if victims:
                 self._update_routes()  # from now on a request has to fetch them, which waits for the removal
                 await asyncio.to_thread(_remove, store, [_name(each) for each in victims])
@@ -140,11 +138,11 @@ class OnDemandModels:
     async def _fetch(self, version: ModelVersion) -> None:
         """Download and load a model, unless that is done; raises `NotReady` with the reason."""
         async with self._shrinking:  # which must not remove what is loaded now
-            if not version.offered and (version.task is None or version.task.done()):
+            if not version.offered and not version.is_being_loaded:
                 if version.retry_at > time.monotonic():
                     raise NotReady(f"{version.name}: {version.reason}")
-                version.set_state(State.LOADING)
-                version.task = self._introduce(version)
+                version.loading()
+                version.load_in(self._introduce(version))
         if version.task is not None:
             await asyncio.wait([version.task])  # it goes on if this request is cancelled
         if not version.offered:

@@ -96,8 +96,9 @@ class ModelRegistry:
         first = []
         for version in self.versions:
             if not version.on_demand:
-                version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
-                first.append(version.task)
+                task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
+                version.load_in(task)
+                first.append(task)
         first.append(self._spawn(self._on_demand.offer()))
         self._update_routes()
         self._spawn(self._watch(first))
@@ -170,13 +171,12 @@ class ModelRegistry:
         if not any(version.found == found for version in known):
             version = ModelVersion(found)
             self.versions.append(version)
-            version.task = self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS))
+            version.load_in(self._spawn(self._introduce(version, _FIRST_RETRY_SECONDS)))
 
     def _retire_all(self, versions: Iterable[ModelVersion]) -> None:
-        for version in list(versions):
-            if version.state is not State.UNLOADING:
-                version.state = State.UNLOADING
-                self._spawn(self._retire(version))
+        for version in [each for each in versions if each.state is not State.UNLOADING]:
+            version.retired()
+            self._spawn(self._retire(version))
 
     async def _introduce(self, version: ModelVersion, retry_seconds: float) -> None:
         """Load a new version, send requests to it, and retire the previous version of its name."""
@@ -188,7 +188,7 @@ class ModelRegistry:
                 await self._on_demand.postpone(version, str(error))
             else:
                 await self._fail(version, str(error))
-                version.task = self._spawn(self._introduce_later(version, retry_seconds))
+                version.load_in(self._spawn(self._introduce_later(version, retry_seconds)))
             return
         except (CheckpointError, HubError) as error:
             await self._fail(version, str(error))
@@ -197,16 +197,13 @@ class ModelRegistry:
             logger.exception("loading of a model ended", extra={"model": version.name})
             await self._fail(version, UNEXPECTED)
             return
-        version.reason = None
         previous = [
             each for each in self.versions if each.name == version.name and each.offered and each is not version
         ]
-        version.offered = True
-        for each in previous:
-            each.offered = False
+        version.offer()
+        self._retire_all(previous)
         self._update_routes()
         logger.info("model %s", version.state, extra={"model": version.name})
-        self._retire_all(previous)
 
     async def _introduce_later(self, version: ModelVersion, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -217,12 +214,11 @@ class ModelRegistry:
         version = next(each for each in self.versions if each.found is found)
         if version.state is State.FAILED:
             self._spawn(self._fail(version, version.reason or ""))
-        elif version.task is None or version.task.done():
-            version.task = self._spawn(self._loader.load_again(version))
+        elif not version.is_being_loaded:
+            version.load_in(self._spawn(self._loader.load_again(version)))
 
     async def _fail(self, version: ModelVersion, reason: str) -> None:
-        version.set_state(State.FAILED)
-        version.reason, version.offered = reason, False
+        version.failed(reason)
         logger.error("model cannot be used", extra={"model": version.name, "reason": reason})
         self._update_routes()
         if version.model is not None:
@@ -230,15 +226,12 @@ class ModelRegistry:
 
     async def _retire(self, version: ModelVersion) -> None:
         """Remove a version: at once for new requests, and at their end for running ones."""
-        version.offered = False
         self._update_routes()
         logger.info("model unloading", extra={"model": version.name})
         if version.model is not None:
             await version.model.wait_until_unused()
         # The load would otherwise go on, even for a request that has ended.
-        if version.task is not None:
-            version.task.cancel()
-            await asyncio.gather(version.task, return_exceptions=True)
+        await version.stop_loading()
         if version.model is not None:
             await version.model.pool.stop()
         self.versions.remove(version)

@@ -61,7 +61,7 @@ def _unloaded(name: str, megabytes: int, load: int = 1) -> ModelVersion:
     version = _loaded(name, megabytes, load=load)
     assert version.model is not None
     version.model.pool.running = False
-    version.state = State.UNLOADED
+    version.evicted()
     return version
 
 
