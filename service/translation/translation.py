@@ -40,8 +40,6 @@ class Job(NamedTuple):
     `source` is the language of the first text; `detected` are the languages of all texts, if they were detected.
     """
 
-    begin: Callable[[], Work]
-    """Makes the work, once no model is missing. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
     texts: int
     source: str
     target: str
@@ -51,8 +49,6 @@ class Job(NamedTuple):
     """The pivot language of each text; () if there is none."""
     executor: Executor | None = None
     """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
-    missing: Sequence[RemoteModel] = ()
-    """Models that have to be fetched first."""
 
 
 class Progress(NamedTuple):
@@ -84,6 +80,7 @@ class Translation:
         self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
         self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, priority)
         self._models: Collection[ServedModel] = ()
+        self._missing: Sequence[RemoteModel] = ()
         self._fetching: asyncio.Task[None] | None = None
         self._texts = [TextAssembly(job.options.beam.alternatives) for _ in range(job.texts)]
         self._segments = 0
@@ -91,28 +88,23 @@ class Translation:
         self._first_token_at: float | None = None
         self.characters_sent = 0
         """Characters of the sentences whose translation `events` has begun to yield."""
-        if job.missing:
-            self._fetching = asyncio.create_task(self._fetch())
-            self._fetching.add_done_callback(mark_as_retrieved)
-        else:
-            try:
-                self._begin()
-            except BaseException:
-                self.close()
-                raise
 
-    async def _fetch(self) -> None:
-        """Fetch missing models, then submit the first segments."""
-        await asyncio.gather(*(model.fetch() for model in self._job.missing))
-        self._begin()
-
-    def _begin(self) -> None:
-        """Keep the models in service, and submit the first segments."""
-        work = self._job.begin()
+    def begin(self, work: Work) -> None:
+        """Keep the models in service, and submit the first segments. Raises the errors of preparing those."""
         self._models = work.models
         for model in self._models:
             model.acquire(self)
         self._window.start(work.segments)
+
+    def begin_later(self, missing: Sequence[RemoteModel], work: Callable[[], Work]) -> None:
+        """Fetch models, then `begin`; `events` raises the errors of both, and of `work`."""
+        self._missing = missing
+        self._fetching = asyncio.create_task(self._fetch(work))
+        self._fetching.add_done_callback(mark_as_retrieved)
+
+    async def _fetch(self, work: Callable[[], Work]) -> None:
+        await asyncio.gather(*(model.fetch() for model in self._missing))
+        self.begin(work())
 
     @property
     def is_in_preparation(self) -> bool:
@@ -256,7 +248,7 @@ class Translation:
         while not self._fetching.done():
             if self._failure is not None:
                 raise self._failure
-            progress = [(model.name, model.progress()) for model in self._job.missing]
+            progress = [(model.name, model.progress()) for model in self._missing]
             loading = [ModelLoading(name, each.step, each.percent) for name, each in progress]
             if now() >= self._deadline:
                 names = ", ".join(f"{each.model}: {each.step}" for each in loading)

@@ -95,13 +95,21 @@ class Translator:
         missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
         executor = self._executor if is_long else None
         first = next(iter(sources), source)
-        begin = partial(self._begin, texts, sources, target, options)
-        job = Job(begin, len(texts), first, target, options, detected, pivots, executor, missing)
+        job = Job(len(texts), first, target, options, detected, pivots, executor)
         translation = Translation(job, self.limits, self._priority, self.running.discard)
+        work = partial(self._work, texts, sources, target, options)
+        try:
+            if missing:
+                translation.begin_later(missing, work)
+            else:
+                translation.begin(work())
+        except BaseException:
+            translation.close()
+            raise
         self.running.add(translation)
         return translation
 
-    def _begin(self, texts: Sequence[str], sources: Sequence[str], target: str, options: TranslationOptions) -> Work:
+    def _work(self, texts: Sequence[str], sources: Sequence[str], target: str, options: TranslationOptions) -> Work:
         """Make the work of a request. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
         found = {each: self._routes().find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
