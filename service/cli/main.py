@@ -57,7 +57,6 @@ def serve(settings: Settings) -> None:
     """
     from service.app import create_app
     from service.process import logs
-    from service.server.descriptors import check_descriptors
     from service.server.server import DrainingServer, listen
     from service.server.shutdown import ShutdownDeadline, end_at_sigterm
 
@@ -73,10 +72,9 @@ def serve(settings: Settings) -> None:
     deadline = ShutdownDeadline()
     end_at_sigterm(deadline)
     try:
-        check_descriptors(settings.replicas)
         server = DrainingServer(create_app(settings, on_failure), settings, deadline)
         # Before any engine is started: a port in use is reported at once.
-        listening = listen(settings.host, settings.port)
+        listening = listen(settings.host, settings.port, settings.client_timeout_seconds)
     except (CheckpointError, UnusableSettingError) as error:
         fail(str(error))
     server.run(sockets=[listening])

@@ -1,6 +1,6 @@
-"""HTTP connections with limits for requests, and with deadlines for receiving a request and for sending a response.
+"""HTTP connections with limits for requests, and with a deadline for receiving a request.
 
-Uvicorn itself waits for ever for both, reads headers of any size, and closes a connection with an unread request in a
+Uvicorn itself waits for ever, reads headers of any size, and closes a connection with an unread request in a
 way that may destroy the response: here such a connection lingers (RFC 9112, section 9.6). When few file descriptors are
 left, idle connections are closed, so that new clients and health checks are served and an engine that dies can be
 replaced. Knows nothing of what is requested.
@@ -9,9 +9,11 @@ Rests on uvicorn's protocol class, which is private: `tests/service/server/test_
 """
 
 import asyncio
+import fcntl
 import heapq
 import json
 import logging
+import termios
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -19,7 +21,6 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.server.descriptors import are_few_left, is_among_the_last
-from service.server.send_progress import SendProgress
 from service.server.unchunked import Unchunked
 
 logger = logging.getLogger(__name__)
@@ -87,19 +88,20 @@ class Connection(HttpToolsProtocol):
         self._closes_unread = False
         """True if the response ends the connection although its request has not been read to its end."""
         self._refusal: _Refusal | None = None
-        self._progress: SendProgress
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = self.loop.time()
-        self._progress = SendProgress(transport)
         if is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
             Connection._makes_room = True
             # Later: nothing has been read yet of connections that were accepted together.
             self.loop.call_later(_ROOM_SECONDS, self._make_room)
 
     def _make_room(self) -> None:
-        """Close some idle connections, again and again until enough descriptors are free."""
+        """Close some idle connections, again and again until enough descriptors are free.
+
+        Else a crowd that holds connections and says nothing would keep out health checks and new engines.
+        """
         if not are_few_left():
             Connection._makes_room = False
             return
@@ -258,13 +260,10 @@ class Connection(HttpToolsProtocol):
         self._linger()
 
     def close_if_overdue(self, seconds: float) -> None:
-        """Close the connection if its request takes longer than `seconds` to arrive, headers and body.
-
-        Close it too if its client has read no response data for `seconds`. Called about once a second.
-        """
+        """Close the connection if its request takes longer than `seconds` to arrive. Called about once a second."""
         now = self.loop.time()
         has_lingered = self._lingering_since is not None and now - self._lingering_since > _LINGER_SECONDS
-        if has_lingered or self._is_overdue(now, seconds) or self._is_stuck(now, seconds):
+        if has_lingered or self._is_overdue(now, seconds):
             self.transport.abort()
 
     def _is_overdue(self, now: float, seconds: float) -> bool:
@@ -276,6 +275,9 @@ class Connection(HttpToolsProtocol):
             return True
         if self._is_answering() or self.transport.get_write_buffer_size() or self.transport.is_closing():
             return False
+        # A busy loop may not have read yet what has come.
+        if any(fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))):
+            return False
         since = now if self._receiving_since is None else self._receiving_since
         return self._unparsed is None or now - since > _BEGUN_SECONDS
 
@@ -283,10 +285,3 @@ class Connection(HttpToolsProtocol):
         return bool(self.pipeline) or (
             self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
         )
-
-    def _is_stuck(self, now: float, seconds: float) -> bool:
-        is_full = self.flow.write_paused or self.transport.is_closing()
-        if not is_full and not self._is_answering():
-            self._progress.restart()  # between requests, what is left in the system's buffer holds nothing of ours
-            return False
-        return self._progress.is_stuck(now, seconds, is_full=is_full)

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import gc
 import logging
+import math
 import socket
 from types import FrameType
 from typing import Final
@@ -29,11 +30,17 @@ _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 128 * 1024
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system."""
+def listen(host: str, port: int, client_seconds: float) -> socket.socket:
+    """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system.
+
+    The system closes a connection whose client reads nothing for `client_seconds` (on Linux): only the system tells
+    such a client from one that reads slowly, since it takes megabytes for both.
+    """
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by the connections
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, math.ceil(1000 * client_seconds))
         listening.bind((host, port))
     except OSError as error:
         listening.close()

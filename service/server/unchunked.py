@@ -1,4 +1,4 @@
-"""Responses for clients of HTTP/1.0, which know no chunked encoding."""
+"""Responses for clients of HTTP/1.0, to which RFC 9112 (section 6.1) forbids the chunks that uvicorn sends."""
 
 from typing import Final
 

@@ -76,7 +76,7 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(start_serve
 async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(start_server: StartServer) -> None:
     """However many do: probes are answered, streams are let in, and an engine that dies is replaced."""
     with start_server() as server, ExitStack() as crowd:
-        text = " ".join(SENTENCES[:60])
+        text = " ".join(SENTENCES * 4)  # long enough to be running when the engine is killed
         port = int(server.url.rsplit(":", 1)[1])
         async with _client(server) as client:
             expected = text_of(await stream(client, text))
