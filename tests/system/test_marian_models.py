@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx
 import httpx_sse
-import platformdirs
 import pytest
 import sentencepiece
 
 from tests.model.formats.marian_models import MarianModel, sentencepiece_model, size_of
 from tests.model.formats.marian_shortlists import FIRST, shortlist_file
+from tests.system.caches import make_cache
 from tests.system.conftest import Server, StartServer
 
 MODEL = "model.enpt.intgemm.alphas.bin"
@@ -22,11 +22,7 @@ MODEL = "model.enpt.intgemm.alphas.bin"
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One model, and one whose file is cut; an empty cache."""
-    cache = tmp_path / "cache"
-    (cache / "dragoman").mkdir(parents=True)
-    for operators in platformdirs.user_cache_path("dragoman").glob("dragoman_kernels_*.so"):
-        shutil.copy(operators, cache / "dragoman")  # they take half a minute to compile
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(make_cache(tmp_path / "cache")))
     vocabulary = sentencepiece_model(120)
     for name in ("tiny", "cut"):
         directory = tmp_path / "models" / name

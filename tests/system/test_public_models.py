@@ -1,7 +1,6 @@
 """Servers of public models: downloads before readiness, other models meanwhile, reasons, a second start offline."""
 
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,12 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-import platformdirs
 import pytest
 
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.service.hub.servers import COMMIT, Answer, FileServer, file_server, publish_repository
+from tests.system.caches import make_cache
 from tests.system.conftest import START_SECONDS, Server, StartServer
 from tests.system.models import write_model
 
@@ -28,11 +27,7 @@ GERMAN = "acme/de-en"
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tokenizer: Tokenizer) -> Iterator[FileServer]:
     """Hugging Face's hub with the embedded model and a small one of German, and an empty cache."""
     write_model(tmp_path / "german", tokenizer, "de-en")
-    cache = tmp_path / "cache"
-    (cache / "dragoman").mkdir(parents=True)
-    for operators in platformdirs.user_cache_path("dragoman").glob("dragoman_kernels_*.so"):
-        shutil.copy(operators, cache / "dragoman")  # they take half a minute to compile
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(make_cache(tmp_path / "cache")))
     for name in ("HF_HOME", "HF_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     with file_server() as server:
