@@ -3,6 +3,9 @@
 Each request has a span that continues the caller's `traceparent`, with child spans of its translation: `queue` until
 the first sentence has a slot, `prefill` until the first token, `decode` until the end. The standard OTEL_ variables set
 the exporter, the sampling and the name of the service. Spans never hold a text or a key.
+
+Not opentelemetry-instrumentation-asgi: its spans hold the URL with its query, end before the request's outcome is
+known, and cost time for every message of a stream.
 """
 
 import asyncio
