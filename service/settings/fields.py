@@ -71,8 +71,8 @@ class AccessSettings(BaseSettings):
     anonymous: bool = setting(
         Group.SWITCHES,
         default=False,
-        description="With --keys: also serve requests without a key. Their limits count per client address; an IPv6 "
-        "address counts as its /64 network.",
+        description="With --keys: also serve requests without a key. Their limits are of each address, or IPv6 /64 "
+        "network.",
     )
     anonymous_requests_per_minute: int | None = setting(
         Group.ANONYMOUS, default=None, ge=1, description="Requests per minute of each address without a key."
@@ -86,8 +86,7 @@ class AccessSettings(BaseSettings):
     redis_url: RedisDsn | None = setting(
         Group.ACCESS,
         default=None,
-        description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together. "
-        "Without it, each server counts its own requests.",
+        description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together.",
     )
     stream_secret: StreamSecret | None = setting(
         Group.ACCESS,
@@ -143,37 +142,35 @@ class Settings(AccessSettings, HubSettings):
         Group.MODELS,
         default=EMBEDDED_MODEL,
         default_text="the embedded English-French model",
-        description="Model to serve: the path of a Dragoman, Argos, CTranslate2 or Hugging Face transformers model, or "
-        "the name of a public one, as Helsinki-NLP/opus-mt-en-de, argos:en-de or firefox:en-de.",
+        description="Path of a Dragoman, Argos, CTranslate2 or Hugging Face transformers model, or the name of a "
+        "public one: Helsinki-NLP/opus-mt-en-de, argos:en-de, firefox:en-de.",
     )
     models: Models | None = setting(
         Group.MODELS,
         default=None,
-        description="Models to serve instead of --model: paths and names with commas between them, a file with one on "
-        "each line, a directory of checkpoints, or a whole index, firefox: or argos:, whose models are fetched on "
-        "demand. Each model has its own engines and the name of its file. If two "
-        "entries translate the same direction, the first by name is used. Entries of a directory that are added, "
-        "changed or removed later are loaded, replaced or unloaded.",
+        description="Several models instead of --model: paths and names with commas between them, a file with one on "
+        "each line, a directory, whose changes are followed, or a whole index, firefox: or argos:, whose models are "
+        "fetched on demand. Of two that translate the same direction, the first by name is used.",
     )
     on_demand: bool = setting(
         Group.SWITCHES,
         default=False,
-        description="Fetch the public models of --models at the first request for them, not at the start. Their names "
-        "must say their languages: argos:en-de, firefox:en-de.",
+        description="Fetch the public models of --models at the first request for them. Their names must say their "
+        "languages: argos:en-de, firefox:en-de.",
     )
     cache_limit_gb: float | None = setting(
         Group.MODELS,
         default=None,
         gt=0,
-        description="Disk that all public models take. Above it, the least recently used ones that this server "
-        "offers on demand are removed. Servers with this limit must not share the cache.",
+        description="Disk for public models. Above it, the least recently used ones that this server offers on "
+        "demand are removed. Servers with this limit must not share the cache.",
     )
     max_models_memory_mb: int | None = setting(
         Group.MODELS,
         default=None,
         ge=1,
-        description="Resident memory of all engines together. Above it, the least recently used idle models are "
-        "unloaded, and loaded again on the next request for them.",
+        description="Resident memory of all engines. Above it, the least recently used idle models are unloaded until "
+        "the next request for them.",
     )
     device: Device = setting(
         Group.ENGINES,
@@ -190,8 +187,8 @@ class Settings(AccessSettings, HubSettings):
     shortlist: bool = setting(
         Group.SWITCHES,
         default=False,
-        description="Write only words that a model's lexical shortlist has for the words of the source, as Firefox "
-        "does: faster, and not always the same translation. Modes int8 and fp32 on a CPU.",
+        description="Write only words of the model's lexical shortlist, as Firefox does: faster, and not always the "
+        "same translation. Modes int8 and fp32 on a CPU.",
     )
     threads: int = setting(Group.ENGINES, default=1, ge=1, le=256, description="Threads of each engine process.")
     replicas: int = setting(
@@ -221,8 +218,7 @@ class Settings(AccessSettings, HubSettings):
         Group.ENGINES,
         default=64,
         ge=0,
-        description="Memory in MB for finished sentences, which equal requests get without another decode; 0 turns "
-        "this off.",
+        description="Memory for finished sentences, which equal requests get without another decode; 0 turns this off.",
     )
     max_characters: int = setting(
         Group.LIMITS, default=50_000, ge=1, description="Characters of one request, all texts together."
@@ -230,8 +226,7 @@ class Settings(AccessSettings, HubSettings):
     glossaries: Path | None = setting(
         Group.MODELS,
         default=None,
-        description="Directory of stored glossaries, which several servers may share. Without it, glossaries can only "
-        "be sent with each request.",
+        description="Directory of stored glossaries, which several servers may share. Without it, none are stored.",
     )
     suggestions: Path | None = setting(
         Group.MODELS,
