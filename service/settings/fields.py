@@ -3,19 +3,17 @@
 Every field of `Settings` with a group is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
 """
 
-import difflib
 import os
-from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import Field, RedisDsn, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
 from service.settings import values
+from service.settings.access import AccessSettings
+from service.settings.groups import Group, setting
 from service.settings.retired import refusal_of_variable
 from service.settings.values import (
     Device,
@@ -24,88 +22,11 @@ from service.settings.values import (
     Model,
     Models,
     ModeName,
-    Networks,
-    Origins,
-    StreamSecret,
     wrong,
 )
 
-_PREFIX: Final = "DRAGOMAN_"
-_GROUPED_FROM: Final = 10_000
-"""Least number that is shown with commas; a port has none."""
-_OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
-"""Variables of the same `.env` file that docker-compose.yml itself uses."""
-
+PREFIX: Final = "DRAGOMAN_"
 EMBEDDED_MODEL = Path(__file__).parent.parent.parent / "model" / "pretrained" / "en-fr"
-
-
-class Group(StrEnum):
-    """The headings of the help and of the documentation, in their order."""
-
-    ADDRESS = "Address"
-    MODELS = "Models and glossaries"
-    ENGINES = "Engines"
-    LIMITS = "Limits of requests"
-    DOCUMENTS = "Documents"
-    CONNECTIONS = "Connections"
-    ACCESS = "Access"
-    ANONYMOUS = "Access without a key"
-    LOGS = "Logs"
-    # In a group of their own: their second names (`--no-traces`) would narrow the columns of others.
-    SWITCHES = "Switches"
-
-
-def setting(group: Group, *, default_text: str = "", **field: Any) -> Any:
-    """Declare a setting; `default_text` describes a default that depends on the machine or says little by itself."""
-    return Field(json_schema_extra={"group": group, "default_text": default_text}, **field)
-
-
-class AccessSettings(BaseSettings):
-    """Settings of access control: keys, limits without a key, trusted proxies and origins."""
-
-    keys: Path | None = setting(
-        Group.ACCESS,
-        default=None,
-        description="SQLite file of API keys, made by `dragoman keys add`. Requests then need a key.",
-    )
-    anonymous: bool = setting(
-        Group.SWITCHES,
-        default=False,
-        description="With --keys: also serve requests without a key. Their limits are of each address, or IPv6 /64 "
-        "network.",
-    )
-    anonymous_requests_per_minute: int | None = setting(
-        Group.ANONYMOUS, default=None, ge=1, description="Requests per minute of each address without a key."
-    )
-    anonymous_characters_per_minute: int | None = setting(
-        Group.ANONYMOUS, default=None, ge=1, description="Characters per minute of each address without a key."
-    )
-    anonymous_streams: int | None = setting(
-        Group.ANONYMOUS, default=None, ge=1, description="Concurrent streams of each address without a key."
-    )
-    redis_url: RedisDsn | None = setting(
-        Group.ACCESS,
-        default=None,
-        description="Redis server (redis://HOST:PORT/DB) in which several servers count rate limits together.",
-    )
-    stream_secret: StreamSecret | None = setting(
-        Group.ACCESS,
-        default=None,
-        description="Secret of at least 16 characters by which streams are signed, for servers that do not share a key "
-        "file: all that have it resume each other's streams without another charge. Set it as a variable: other users "
-        "of the machine see flags.",
-    )
-    trusted_proxies: Networks = setting(
-        Group.CONNECTIONS,
-        default=(),
-        description="Comma-separated addresses or networks of proxies, as 10.0.0.0/8, whose X-Forwarded-For, -Proto, "
-        "-Host and -Prefix headers are trusted.",
-    )
-    cors_origins: Origins = setting(
-        Group.CONNECTIONS,
-        default=(),
-        description="Comma-separated origins, as https://a.example, whose web pages may call the API; * allows all.",
-    )
 
 
 class HubSettings(BaseSettings):
@@ -117,7 +38,7 @@ class HubSettings(BaseSettings):
         description="Use only models that are here: nothing is downloaded, and no index is read.",
     )
     argos_index: IndexUrl = ARGOS_INDEX
-    """The address of Argos's index, or of a copy; a variable only."""
+    """The address of Argos' index, or of a copy; a variable only."""
     firefox_index: IndexUrl = FIREFOX_INDEX
     """The address of Mozilla's index, or of a copy; a variable only."""
 
@@ -132,7 +53,7 @@ class Settings(AccessSettings, HubSettings):
     Every field is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     host: str = setting(Group.ADDRESS, default="127.0.0.1", description="Address to listen on; 0.0.0.0 listens on all.")
     port: int = setting(
@@ -274,7 +195,7 @@ class Settings(AccessSettings, HubSettings):
     @model_validator(mode="before")
     @classmethod
     def _check_retired(cls, given: Any) -> Any:
-        if refusals := list(filter(None, (refusal_of_variable(each, _PREFIX) for each in sorted(os.environ)))):
+        if refusals := list(filter(None, (refusal_of_variable(each, PREFIX) for each in sorted(os.environ)))):
             raise wrong("; ".join(refusals))
         return given
 
@@ -297,55 +218,12 @@ class Settings(AccessSettings, HubSettings):
         return self
 
 
-def flags() -> Mapping[Group, Mapping[str, FieldInfo]]:
-    """Return the settings that are flags, by group in the order of the help."""
-    found: dict[Group, dict[str, FieldInfo]] = {group: {} for group in Group}
-    for name, field in Settings.model_fields.items():
-        if isinstance(field.json_schema_extra, dict):  # the others are variables only
-            found[Group(str(field.json_schema_extra["group"]))][name] = field
-    return found
-
-
-def default_text(field: FieldInfo) -> str:
-    """Describe the default of a setting; an empty string if there is none to show."""
-    assert isinstance(field.json_schema_extra, dict)
-    if text := field.json_schema_extra["default_text"]:
-        return str(text)
-    match field.default:
-        case None | ():
-            return ""
-        case bool(is_on):
-            return "on" if is_on else "off"
-        case int(number) if number >= _GROUPED_FROM:
-            return f"{number:,}"
-        case float(number):
-            return f"{number:g}"
-        case default:
-            return str(default)
-
-
 class CommandSettings(HubSettings):
     """The variables that the commands other than `serve` and `doctor` read."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
     api_key: str | None = None
     """The API key that `dragoman translate` and `dragoman robustness` send."""
     keys: Path | None = None
     """The key file of `dragoman keys`; unlike in `AccessSettings`, it need not exist yet."""
-
-
-def unknown_variables() -> list[str]:
-    """List a problem for each `DRAGOMAN_...` variable that is no setting.
-
-    The server starts all the same: the variable may belong to another version, or to another program.
-    """
-    fields = [name.upper() for name in Settings.model_fields]
-    known = {*fields, *map(str.upper, CommandSettings.model_fields), *_OF_COMPOSE}
-    given = (name.upper().removeprefix(_PREFIX) for name in sorted(os.environ) if name.upper().startswith(_PREFIX))
-    problems = []
-    for name in given:
-        if name not in known:
-            meant = "".join(f"; is it {_PREFIX}{each}?" for each in difflib.get_close_matches(name, fields, n=1))
-            problems.append(f"{_PREFIX}{name} is no setting{meant}")
-    return problems
