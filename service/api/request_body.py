@@ -30,8 +30,11 @@ _MOST_PROBLEMS: Final = 100
 _LONGEST_NAME: Final = 64
 _LONGEST_ENCODING: Final = 20
 _LARGE_FORM_BYTES: Final = 65_536
-_OTHER_BYTES: Final = 262_144
-"""Limit for the bytes of a form besides its text: mainly a glossary."""
+_OTHER_CHARACTERS: Final = 8_192
+"""Limit for the characters of a form besides its text and a glossary."""
+_GLOSSARY_CHARACTERS: Final = 262_144
+_CONTINUATIONS: Final = ("%8", "%9", "%A", "%B", "%a", "%b")
+"""Beginnings of escaped bytes that continue a character of UTF-8."""
 _FORMS: Final = ThreadPoolExecutor(1, "forms")
 _NULL: Final = {"type": "null"}
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
@@ -118,25 +121,26 @@ async def read_form(request: Request) -> dict[str, object]:
 async def form_fields(request: Request, body: bytes, name: str = "body") -> dict[str, object]:
     """Parse the fields of a URL-encoded form. Raises `InvalidRequest` and `TooLong` with `name` as their field."""
     most = await _max_fields(request)
-    # A character takes at most four bytes, each of them three in the form.
     characters = (await service_of(request)).translator.limits.max_characters
+    others = _OTHER_CHARACTERS + (_GLOSSARY_CHARACTERS if b"glossary" in body else 0)
     if body.count(b"&") >= most:
         raise InvalidRequest(name, f"has more than {most} fields")
-    if len(body) - 2 * body.count(b"%") > 4 * characters + _OTHER_BYTES:
-        raise TooLong(name, f"the form is larger than one with {characters} characters can be")
     try:
+        form = body.decode()
+        if len(form) - 2 * form.count("%") - sum(map(form.count, _CONTINUATIONS)) > characters + others:
+            raise TooLong(name, f"the form is larger than one with {characters} characters can be")
         if len(body) > _LARGE_FORM_BYTES:
             # Takes up to a tenth of a second. In one thread: more threads would take more turns from the event loop.
-            pairs = await asyncio.get_running_loop().run_in_executor(_FORMS, _parse_qsl, body)
+            pairs = await asyncio.get_running_loop().run_in_executor(_FORMS, _parse_qsl, form)
         else:
-            pairs = _parse_qsl(body)
+            pairs = _parse_qsl(form)
         return _collected(pairs)
     except UnicodeDecodeError:
         raise InvalidRequest(name, "is not valid UTF-8") from None
 
 
-def _parse_qsl(body: bytes) -> list[tuple[str, str]]:
-    return parse_qsl(body.decode(), keep_blank_values=True, errors="strict")
+def _parse_qsl(form: str) -> list[tuple[str, str]]:
+    return parse_qsl(form, keep_blank_values=True, errors="strict")
 
 
 async def check_url(request: Request) -> None:

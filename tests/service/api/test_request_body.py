@@ -52,13 +52,21 @@ async def test_a_form_has_as_many_fields_as_texts_are_taken_and_some(multipart: 
         await read_form(_form(108, multipart=multipart))
 
 
-async def test_a_form_that_is_too_long_is_refused_before_it_is_parsed() -> None:
-    body = b"q=" + b"%41" * 300_000
+@pytest.mark.parametrize("letter", ["A", "é", "猫", "🐈"])
+@pytest.mark.parametrize("escaped", [False, True])
+async def test_a_form_is_measured_by_characters_before_it_is_parsed(letter: str, escaped: bool) -> None:
+    sent = "".join(f"%{byte:02X}" for byte in letter.encode()) if escaped else letter
+    taken = _request(f"q={sent * 9_000}".encode(), "application/x-www-form-urlencoded")
+    assert await read_form(taken) == {"q": letter * 9_000}
+    refused = _request(f"q={sent * 10_000}".encode(), "application/x-www-form-urlencoded")
     with pytest.raises(TooLong, match=r"^body: the form is larger than one with 1000 characters can be"):
-        await read_form(_request(body, "application/x-www-form-urlencoded"))
-    assert await read_form(_request(b"q=" + b"%41" * 90_000, "application/x-www-form-urlencoded")) == {
-        "q": "A" * 90_000
-    }
+        await read_form(refused)
+
+
+async def test_a_form_with_a_glossary_may_be_longer() -> None:
+    terms = "chat=cat\n" * 20_000
+    body = urlencode({"q": "A cat.", "glossary": terms}).encode()
+    assert await read_form(_request(body, "application/x-www-form-urlencoded")) == {"q": "A cat.", "glossary": terms}
 
 
 async def test_json_has_as_many_values_as_a_form_and_a_glossary() -> None:
