@@ -58,7 +58,7 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
         return await _stream(request, service, caller, body, request.headers.get("last-event-id", ""))
     body.check_without_stream()
     async with service.access.charged(caller, body.characters()):
-        finished = await until_finished(request, await _start(service, caller, body))
+        finished = await until_finished(request, await _start(request, service, caller, body))
     return JSONResponse(answer(finished, body.shape()))
 
 
@@ -84,7 +84,7 @@ async def translate_stream(
 
 
 async def _start(
-    service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
+    request: Request, service: ServiceContext, caller: Caller, body: TranslateRequest, *, resumes: bool = False
 ) -> Translation:
     await service.check_open(resumes=resumes)
     with service.choosing_model():
@@ -96,7 +96,8 @@ async def _start(
             stored = await stored_glossary(service, caller, [body.glossary_id], source, target)
             options = replace(options, glossary=stored)
         options = replace(options, caller=caller.identity)
-        return service.translator.start(body.texts(), body.source, body.target, options)
+        request_id = request.state.request_id
+        return service.translator.start(body.texts(), body.source, body.target, options, request_id=request_id)
 
 
 def _glossary_direction(service: ServiceContext, body: TranslateRequest) -> tuple[str, str]:
@@ -128,9 +129,8 @@ async def _stream(
     async with AsyncExitStack() as stack:
         stack.enter_context(service.access.stream(caller))
         charge = await stack.enter_async_context(service.access.charged(caller, body.characters(), stream=stream))
-        translation = await _start(service, caller, body, resumes=bool(last_event_id))
+        translation = await _start(request, service, caller, body, resumes=bool(last_event_id))
         await until_engines_answer(request, translation)
-        translation.id = request.state.request_id
         encoder = EventEncoder(body.shape(), int(number), charge.signature)
         return TranslationStream(translation, encoder, charge, stack.pop_all(), resumes=bool(last_event_id))
 

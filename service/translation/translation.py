@@ -1,7 +1,6 @@
 """A translation in progress: it reads the tokens of its segments and yields events in the order of the text."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
@@ -40,6 +39,8 @@ class Job(NamedTuple):
     `source` is the language of the first text; `detected` are the languages of all texts, if they were detected.
     """
 
+    id: str
+    """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
     texts: int
     source: str
     target: str
@@ -70,8 +71,6 @@ class Translation:
     def __init__(
         self, job: Job, limits: Limits, priority: FirstTokenPriority, on_close: Callable[["Translation"], None]
     ) -> None:
-        self.id = secrets.token_hex(8)
-        """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
         self._priority = priority
         self._job = job
         self._on_close = on_close
@@ -169,7 +168,7 @@ class Translation:
         Raises `DeadlineExceeded`, `EngineFailed`, and the error passed to `fail`.
         """
         job = self._job
-        yield [Started(self.id, job.source, job.target, job.detected, job.pivots)]
+        yield [Started(job.id, job.source, job.target, job.detected, job.pivots)]
         async for loading in self._loading():
             yield loading
         # Together until there are no more for the moment: each send has its price.

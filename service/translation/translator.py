@@ -77,8 +77,9 @@ class Translator:
         target: str,
         options: TranslationOptions,
         names: FieldNames = FieldNames(),  # noqa: B008  it cannot be changed
+        request_id: str = "",
     ) -> Translation:
-        """Check a request and submit it; the caller must `close` the translation.
+        """Check a request and submit it; the caller must `close` the translation. `request_id` is in its first event.
 
         Languages are written as for `direction`. A text that is already in `target` is copied. Raises
         `InvalidRequest`, `TooLong` and `QueueFull`, before any output.
@@ -95,7 +96,7 @@ class Translator:
         missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
         executor = self._executor if is_long else None
         first = next(iter(sources), source)
-        job = Job(len(texts), first, target, options, detected, pivots, executor)
+        job = Job(request_id, len(texts), first, target, options, detected, pivots, executor)
         translation = Translation(job, self.limits, self._priority, self.running.discard)
         work = partial(self._work, texts, sources, target, options)
         try:

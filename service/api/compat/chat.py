@@ -55,19 +55,19 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
         charge = await stack.enter_async_context(
             service.access.charged(caller, sum(map(len, texts)), _NAMES.text, Streamed() if is_stream else None)
         )
-        translation = service.translator.start(texts, source, target, body.options(), _NAMES)
-        translation.id = request.state.request_id
+        request_id = request.state.request_id
+        translation = service.translator.start(texts, source, target, body.options(), _NAMES, request_id)
         if not is_stream:
             finished = await until_finished(request, translation)
             translations = [each.text for each in finished.translations]
             content = translations[0] if array is None else array.answer(translations)
-            chunks = Chunks(body, translation.id)
+            chunks = Chunks(body, request_id)
             if body.stream:
                 whole = chunks.delta({"role": "assistant", "content": content}) + chunks.end(finished.usage)
                 return Response(whole, media_type="text/event-stream")
-            return JSONResponse(_completion(body.model, translation.id, content, finished.usage))
+            return JSONResponse(_completion(body.model, request_id, content, finished.usage))
         await until_engines_answer(request, translation)
-        return TranslationStream(translation, Chunks(body, translation.id), charge, stack.pop_all())
+        return TranslationStream(translation, Chunks(body, request_id), charge, stack.pop_all())
 
 
 @router.get("/models", summary="As OpenAI's list of models", responses=errors_of(ChatError, *_CALLER_ERRORS))
