@@ -55,6 +55,9 @@ class FileForm(RequestBody):
     columns: str = Field(
         default="", max_length=2_000, description="names or numbers of the columns of a csv or tsv, with commas between"
     )
+    output_format: str = Field(
+        default="", max_length=16, description="for a format that cannot be written, such as pdf: docx or md"
+    )
     glossary_id: str | None = Field(default=None, max_length=200, description="id or name of a stored glossary")
     api_key: ApiKey = None
     apiKey: OtherApiKey = None
@@ -65,7 +68,8 @@ class FileForm(RequestBody):
             raise InvalidRequest("source", "must be given with glossary_id")
         columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
         source = None if self.source.lower() == "auto" else self.source
-        return Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
+        wanted = Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
+        return wanted._replace(output_format=self.output_format.lower())
 
 
 class DocumentStatus(BaseModel):
@@ -165,7 +169,7 @@ async def translate_file(request: Request, service: ServiceDependency, sent: Upl
     except BaseException:
         await service.documents.delete(job)
         raise
-    name = f"{job.id}.{job.request.document.format.name}"
+    name = f"{job.id}.{job.request.document.result_format.name}"
     return TranslatedFile(translatedFileUrl=str(request.url_for("download_file", name=name)))
 
 
@@ -185,7 +189,7 @@ def download(service: ServiceContext, job: DocumentJob) -> Response:
         raise job.error
     if not job.is_over:
         raise DocumentNotReady
-    found = job.request.document.format
+    found = job.request.document.result_format
     name = f"{job.request.name.rpartition('.')[0]}.{job.request.target}.{found.name}"
     return _Download(service.documents, job, media_type=found.media_type, filename=name)
 

@@ -76,7 +76,12 @@ class Wanted(NamedTuple):
     target: str
     name: str | None = None
     columns: tuple[str, ...] = ()
+    output_format: str = ""
     glossary_id: str | None = None
+
+    def read_options(self, target: str) -> ReadOptions:
+        """Return the options of the reader, for a translation into the given language."""
+        return ReadOptions(target=target, columns=self.columns, output_format=self.output_format)
 
 
 def form_of(model: type[RequestBody]) -> dict[str, Any]:
@@ -137,9 +142,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
     try:
         path = directory / "source"
         await asyncio.to_thread(_save, file, path)
-        document = await asyncio.to_thread(
-            open_document, path, name, ReadOptions(target=target, columns=wanted.columns), jobs.limits
-        )
+        document = await asyncio.to_thread(open_document, path, name, wanted.read_options(target), jobs.limits)
         count = await jobs.in_thread(document.count)
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []

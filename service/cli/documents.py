@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import typer
 
@@ -16,11 +15,8 @@ from service.client.events import translations_of
 from service.documents.document import Document, open_document
 from service.documents.formats import FORMATS, ArchiveReader
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import Paragraph, ReadOptions, batches
+from service.documents.paragraph import ReadOptions, advance
 from service.errors import ServiceError
-
-_REQUEST_CHARACTERS: Final = 8_000
-_REQUEST_TEXTS: Final = 100
 
 
 def are_documents(files: Sequence[Path], output: Path | None) -> bool:
@@ -87,20 +83,20 @@ class DocumentCommand:
     async def _translate(self, path: Path, output: Path, options: ReadOptions) -> None:
         try:
             document = open_document(path, path.name, options, DocumentLimits())
-            with show_progress(document.count().characters, self._job) as advance, _replaced(output) as temporary:
-                await self._rewrite(document, temporary, advance)
+            with show_progress(document.count().characters, self._job) as progress, _replaced(output) as temporary:
+                await self._rewrite(document, temporary, progress)
         except OSError as error:
             raise InputError(f"{error.filename or path}: {error.strerror}") from None
 
-    async def _rewrite(self, document: Document, output: Path, advance: Callable[[float], None]) -> None:
-        for paragraphs in document.rewrite(output):
-            for batch in batches(paragraphs, _REQUEST_CHARACTERS, _REQUEST_TEXTS):
-                for paragraph, translation in zip(batch, await self._translations(batch), strict=True):
-                    paragraph.translation = translation
-                    advance(paragraph.characters)
+    async def _rewrite(self, document: Document, output: Path, progress: Callable[[float], None]) -> None:
+        rewriting = document.rewrite(output)
+        translations: Sequence[str] | None = None
+        while (batch := advance(rewriting, translations)) is not None:
+            translations = await self._translations(batch.texts)
+            progress(batch.characters)
 
-    async def _translations(self, batch: Sequence[Paragraph]) -> list[str]:
-        async with aclosing(self._stream([paragraph.markup for paragraph in batch])) as events:
+    async def _translations(self, texts: Sequence[str]) -> list[str]:
+        async with aclosing(self._stream([*texts])) as events:
             async for event in events:
                 if isinstance(event, Done):
                     return [each.text for each in translations_of(event)]

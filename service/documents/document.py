@@ -1,23 +1,32 @@
 """A document on disk: counted, and written anew with the translations of its paragraphs."""
 
 import zipfile
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from service.documents import office
 from service.documents.archive import Archive, copy_member, open_archive, write_member
-from service.documents.formats import ArchiveReader, DocumentFormat, TextReader, check_beginning, format_of
+from service.documents.formats import (
+    FORMATS,
+    ArchiveReader,
+    Conversion,
+    DocumentFormat,
+    TextReader,
+    check_beginning,
+    format_of,
+)
 from service.documents.limits import Count, DocumentLimits
-from service.documents.paragraph import Paragraph, ReadOptions, paragraphs, render
+from service.documents.paragraph import Paragraph, ReadOptions, Translating, paragraphs, render, translating
 from service.documents.xml_text import check, decode
 from service.errors import InvalidRequest, TooLong
 
 _BEGINNING: Final = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Document:
     """A file whose name and beginning fit a format. At most one of its parts is in memory at a time.
 
@@ -28,6 +37,15 @@ class Document:
     format: DocumentFormat
     options: ReadOptions
     limits: DocumentLimits
+    warnings: Sequence[str] = ()
+    """What the last reading noticed, for people."""
+
+    @property
+    def result_format(self) -> DocumentFormat:
+        """The format of the translation."""
+        if not isinstance(self.format.reader, Conversion):
+            return self.format
+        return FORMATS[self.options.output_format or self.format.reader.outputs[0]]
 
     def count(self) -> Count:
         """Read the whole document, and count its paragraphs and characters."""
@@ -36,13 +54,20 @@ class Document:
             pass
         return count
 
-    def rewrite(self, output: Path) -> Generator[Sequence[Paragraph]]:
-        """Write the document anew. Yields the paragraphs of each part: the caller sets their translations."""
-        yield from self._process(output, Count(self.limits))
+    def rewrite(self, output: Path) -> Translating:
+        """Write the document anew: a generator that yields batches and is sent their translations."""
+        for part in self._process(output, Count(self.limits)):
+            yield from translating(part)
 
     def _process(self, output: Path | None, count: Count) -> Iterator[Sequence[Paragraph]]:
+        """Yield the paragraphs of each part. The part is written when the next one is asked for."""
         reader = self.format.reader
-        if isinstance(reader, ArchiveReader):
+        if isinstance(reader, Conversion):
+            with TemporaryDirectory(dir=None if output is None else output.parent) as directory:
+                converted = Path(directory, f"converted.{self.result_format.name}")
+                self.warnings = reader.convert(self.path, converted, self.options)
+                yield from replace(self, path=converted, format=self.result_format)._process(output, count)
+        elif isinstance(reader, ArchiveReader):
             with open_archive(self.path, self.limits) as archive:
                 _check_archive(archive, self.format, reader)
                 yield from self._process_archive(archive, reader, output, count)
@@ -95,6 +120,9 @@ def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentL
     found = format_of(name)
     if options.columns and not found.has_columns:
         raise InvalidRequest("columns", "only csv and tsv files have columns")
+    outputs = found.reader.outputs if isinstance(found.reader, Conversion) else (found.name,)
+    if options.output_format and options.output_format not in outputs:
+        raise InvalidRequest("output_format", f"must be {' or '.join(outputs)}, for this document")
     if (size := path.stat().st_size) > limits.max_bytes:
         raise TooLong("file", f"{size} bytes, the limit is {limits.max_bytes}")
     with path.open("rb") as file:

@@ -1,18 +1,21 @@
 """The table of formats: how the text of each is decoded and split into paragraphs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import regex
 
 from service.documents import office
-from service.documents.gettext import decode_po, split_po
+from service.documents.gettext import decode_po, read_po
 from service.documents.markdown import split_markdown
 from service.documents.paragraph import Piece, ReadOptions
-from service.documents.subtitles import split_subtitles
-from service.documents.text_files import decode_text, split_json, split_table, split_text
+from service.documents.passages import Passage, split_passages
+from service.documents.strings_files import read_strings
+from service.documents.subtitles import read_subtitles
+from service.documents.text_files import decode_text, read_json, read_table, read_text
 from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
 from service.documents.xml_document import Vocabulary, split_xml
@@ -21,8 +24,10 @@ from service.errors import InvalidRequest, UnsupportedFormat
 
 _LONGEST_NAME: Final = 32
 
+Read = Callable[[str, ReadOptions], Iterable[Passage]]
+"""A function that finds the texts to translate, in their order. This is all that most formats need."""
 Split = Callable[[str, ReadOptions], Iterator[Piece]]
-"""A function that splits a text into pieces; joined, their sources are the text."""
+"""A function that splits a text into pieces, for formats whose paragraphs contain others; joined, they are the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +85,23 @@ _CONTENT: Final = regex.compile(r"content\.xml")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """A format that cannot be written: its files are converted first, and delivered in another format."""
+
+    convert: Callable[[Path, Path, ReadOptions], Sequence[str]]
+    """Converts a file into another one, whose name ends in one of `outputs`. Returns warnings for the report."""
+    outputs: tuple[str, ...]
+    """The formats that the caller may choose; the first is the default."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DocumentFormat:
     """A format of documents."""
 
     name: str
     """The ending of its files' names."""
     media_type: str
-    reader: TextReader | ArchiveReader
+    reader: TextReader | ArchiveReader | Conversion
 
     @property
     def has_columns(self) -> bool:
@@ -98,8 +113,12 @@ def _text(name: str, media_type: str, reader: TextReader) -> DocumentFormat:
     return DocumentFormat(name=name, media_type=media_type, reader=reader)
 
 
-def _plain(split: Split) -> TextReader:
-    return TextReader(decode=decode_text, split=split)
+def _split(text: str, options: ReadOptions, read: Read) -> Iterator[Piece]:
+    return split_passages(text, read(text, options))
+
+
+def _plain(read: Read) -> TextReader:
+    return TextReader(decode=decode_text, split=partial(_split, read=read))
 
 
 _HTML: Final = TextReader(decode=decode_html, split=split_page, has_references=True)
@@ -140,18 +159,19 @@ _ALL: Final = (
     ),
     _text("html", "text/html", _HTML),
     _text("htm", "text/html", _HTML),
-    _text("txt", "text/plain", _plain(split_text)),
-    _text("md", "text/markdown", _plain(split_markdown)),
-    _text("srt", "application/x-subrip", _plain(split_subtitles)),
-    _text("vtt", "text/vtt", _plain(split_subtitles)),
-    _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=split_po)),
+    _text("txt", "text/plain", _plain(read_text)),
+    _text("md", "text/markdown", TextReader(decode=decode_text, split=split_markdown)),
+    _text("srt", "application/x-subrip", _plain(read_subtitles)),
+    _text("vtt", "text/vtt", _plain(read_subtitles)),
+    _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=partial(_split, read=read_po))),
     *(
         _text(name, "application/xliff+xml", TextReader(decode=decode_xml, split=split_xliff, has_references=True))
         for name in ("xlf", "xliff")
     ),
-    _text("json", "application/json", _plain(split_json)),
-    _text("csv", "text/csv", _plain(split_table)),
-    _text("tsv", "text/tab-separated-values", _plain(split_table)),
+    _text("json", "application/json", _plain(read_json)),
+    _text("strings", "text/x-apple-strings", _plain(read_strings)),
+    _text("csv", "text/csv", _plain(read_table)),
+    _text("tsv", "text/tab-separated-values", _plain(read_table)),
 )
 FORMATS: Final[Mapping[str, DocumentFormat]] = {each.name: each for each in _ALL}
 """All formats by the endings of their files' names."""

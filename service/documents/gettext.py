@@ -5,8 +5,8 @@ from typing import Final
 
 import regex
 
-from service.documents.inline import string_paragraph
-from service.documents.paragraph import Piece, ReadOptions
+from service.documents.paragraph import ReadOptions
+from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _STRING: Final = r'"(?:[^"\\\n]++|\\.)*+"'
@@ -34,8 +34,8 @@ def decode_po(data: bytes) -> tuple[str, str]:
         raise InvalidRequest("file", f"it is not {encoding.upper()}, as its header claims") from None
 
 
-def split_po(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split a PO file: entries without a translation, or with a fuzzy one, are translated; flags stay.
+def read_po(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read a PO file: entries without a translation, or with a fuzzy one, are translated; flags stay.
 
     The first form of a plural is translated from the singular, all others from the plural.
     """
@@ -45,7 +45,6 @@ def split_po(text: str, _: ReadOptions) -> Iterator[Piece]:
     for found in _FIELD.finditer(text):
         between = text[done : found.start()]
         _check(between, text, done)
-        yield between + found["before"]
         done = found.end()
         value = unquote(found["value"])
         name = found["name"]
@@ -58,11 +57,8 @@ def split_po(text: str, _: ReadOptions) -> Iterator[Piece]:
             plural = value
         elif name.startswith("msgstr") and singular and (is_fuzzy or not value):
             source = singular if found["form"] in (None, "0") else plural
-            yield from string_paragraph(found["value"], source, quote, is_in_place=False)
-            continue
-        yield found["value"]
+            yield Passage(found.span("value"), source, quote, context="entry", is_in_place=False)
     _check(text[done:], text, done)
-    yield text[done:]
 
 
 def _check(between: str, text: str, position: int) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from service.documents.job import DocumentJob, DocumentRequest
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import Paragraph, batches
+from service.documents.paragraph import advance
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
@@ -27,8 +28,6 @@ T = TypeVar("T")
 _AT_ONCE: Final = 2
 """Documents that are translated at once; the others wait."""
 _SHARE: Final = 4
-_BATCH_CHARACTERS: Final = 4_000
-_BATCH_TEXTS: Final = 50
 _BATCH_SECONDS: Final = 600.0
 _UNWANTED_SECONDS: Final = 600.0
 """A translation stops if no client requests the state of its document for so long."""
@@ -190,19 +189,14 @@ class DocumentJobs:
 
     async def _translate(self, job: DocumentJob) -> None:
         rewriting = job.request.document.rewrite(job.result)
+        translations: Sequence[str] | None = None
         try:
-            while (paragraphs := await self.in_thread(lambda: next(rewriting, None))) is not None:
-                for batch in batches(paragraphs, _BATCH_CHARACTERS, _BATCH_TEXTS):
-                    await self._translate_batch(job, batch)
+            while (batch := await self.in_thread(partial(advance, rewriting, translations))) is not None:
+                translations = await self._translations(job.request, batch.texts)
+                job.characters_done += batch.characters
+                job.changed()
         finally:
             rewriting.close()
-
-    async def _translate_batch(self, job: DocumentJob, batch: Sequence[Paragraph]) -> None:
-        translations = await self._translations(job.request, [paragraph.markup for paragraph in batch])
-        for paragraph, translation in zip(batch, translations, strict=True):
-            paragraph.translation = translation
-            job.characters_done += paragraph.characters
-        job.changed()
 
     async def _translations(self, request: DocumentRequest, texts: Sequence[str]) -> list[str]:
         while True:

@@ -5,8 +5,9 @@ from typing import Final
 
 import regex
 
-from service.documents.inline import Close, Item, Object, Open, Words, string_paragraph
 from service.documents.paragraph import Piece, ReadOptions
+from service.documents.passages import Passage, passage_pieces
+from service.documents.tagged import Close, Item, Object, Open, Words
 from service.documents.web_pages import split_page
 
 _FRONT_MATTER: Final = regex.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z)", regex.M | regex.S)
@@ -144,7 +145,7 @@ class _Reader:
 
     def _text(self, content: str, source: str | None = None) -> list[Piece]:
         raw = content if source is None else source
-        return string_paragraph(raw, "", str, list(self._items(content)))
+        return passage_pieces(raw, Passage((0, 0), items=list(self._items(content))))
 
     def _items(self, text: str) -> Iterator[Item]:
         done = 0

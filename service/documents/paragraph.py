@@ -1,23 +1,52 @@
 """Paragraphs, the units of a document that are translated, and the pieces of its text around them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The language that a document is translated into, as its format writes it, and the columns of a table."""
+    """What a reader has to know besides the text."""
 
     target: str
+    """The language that the document is translated into, as its format writes it."""
+    source: str = ""
+    """The language of the document; "" while it is unknown."""
     columns: tuple[str, ...] = ()
-    """Names or numbers, from 1, of the columns to translate; () for all."""
+    """Names or numbers, from 1, of the columns of a table to translate; () for all."""
+    output_format: str = ""
+    """The format of the result, for a format that cannot be written; "" for the default."""
 
 
 class Write(Protocol):
     """A function that turns the HTML of a translation into the text of a document."""
 
     def __call__(self, translation: str, /) -> str: ...
+
+
+class Structure(Protocol):
+    """The structure that every translation of a markup must have."""
+
+    def fit(self, translation: str) -> str | None:
+        """Return the translation, repaired if need be; None if it cannot be repaired."""
+
+    def plain(self) -> str:
+        """Return the markup without the tags that a translation may lose."""
+
+
+class Kept(str):
+    """A text of a document that a reader sees and that is left as it is, with the reason."""
+
+    __slots__ = ("reason",)
+
+    def __new__(cls, text: str, reason: str) -> "Kept":
+        kept = super().__new__(cls, text)
+        kept.reason = reason
+        return kept
+
+    reason: str
 
 
 @dataclass(eq=False)
@@ -35,7 +64,25 @@ class Paragraph:
     write: Write
     is_in_place: bool = True
     """True if the translation replaces the text: one that equals its markup leaves the source unchanged."""
+    context: str = "text"
+    """Where the text stands: `text`, `heading`, `cell`, `cue`, `entry`, `title` or `attribute`."""
+    structure: Structure | None = None
+    """The structure of a translation, if `write` does not give a right one for any translation."""
     translation: str | None = field(default=None, init=False)
+    is_plain: bool = field(default=False, init=False)
+    """True if no translation of the markup had the right structure, and the text was translated without it."""
+
+    def accept(self, translation: str) -> bool:
+        """Set the translation. Return False if its structure is damaged; then the plain markup has to be translated."""
+        fitting: str | None = _with_edges(self.markup, translation)
+        if self.structure is not None and fitting is not None:
+            fitting = self.structure.fit(fitting)
+        self.translation = fitting
+        return fitting is not None
+
+    def accept_plain(self, translation: str) -> None:
+        """Set the translation of the plain markup."""
+        self.translation, self.is_plain = _with_edges(self.markup, translation), True
 
     def render(self) -> str:
         if self.translation is None or (self.is_in_place and self.translation == self.markup):
@@ -45,6 +92,15 @@ class Paragraph:
 
 Piece = str | Paragraph
 """A part of a document's text that is copied, or a paragraph; all sources joined are the text."""
+
+
+def _with_edges(markup: str, translation: str) -> str:
+    """Return the translation with the white space of the markup at its beginning and end."""
+    inside = translation.strip()
+    if not inside:
+        return translation
+    start = markup[: len(markup) - len(markup.lstrip())]
+    return start + inside + markup[len(markup.rstrip()) :]
 
 
 def render(pieces: Iterable[Piece]) -> str:
@@ -58,6 +114,46 @@ def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
         if isinstance(piece, Paragraph):
             yield piece
             yield from paragraphs(piece.source)
+
+
+def kept(pieces: Iterable[Piece]) -> Counter[str]:
+    """Count the texts that are left as they are, by their reasons."""
+    return Counter(piece.reason for piece in pieces if isinstance(piece, Kept))
+
+
+class Batch(NamedTuple):
+    """Texts that are translated by one request, in HTML, and the characters in them."""
+
+    texts: Sequence[str]
+    characters: int
+
+
+BATCH_CHARACTERS: Final = 4_000
+"""Characters of a batch, with their tags."""
+BATCH_TEXTS: Final = 50
+
+Translating = Generator[Batch, Sequence[str], None]
+"""Yields batches, and is sent their translations."""
+
+
+def advance(translation: Translating, texts: Sequence[str] | None) -> Batch | None:
+    """Send the translations of the last batch, None before the first; return the next batch, None after the last."""
+    try:
+        return next(translation) if texts is None else translation.send(texts)
+    except StopIteration:
+        return None
+
+
+def translating(found: Iterable[Paragraph]) -> Translating:
+    """Have paragraphs translated. One whose structure was damaged is translated again, without inner tags."""
+    for batch in batches(found, BATCH_CHARACTERS, BATCH_TEXTS):
+        characters = sum(paragraph.characters for paragraph in batch)
+        translations = yield Batch([paragraph.markup for paragraph in batch], characters)
+        damaged = [one for one, text in zip(batch, translations, strict=True) if not one.accept(text)]
+        if damaged:
+            texts = yield Batch([one.structure.plain() for one in damaged if one.structure is not None], 0)
+            for paragraph, text in zip(damaged, texts, strict=True):
+                paragraph.accept_plain(text)
 
 
 def batches(found: Iterable[Paragraph], characters: int, texts: int) -> Iterator[list[Paragraph]]:

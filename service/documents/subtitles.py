@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.documents.inline import Item, Object, Words, plain_items, string_paragraph
-from service.documents.paragraph import Piece, ReadOptions
+from service.documents.paragraph import ReadOptions
+from service.documents.passages import Passage, plain_items
+from service.documents.tagged import Item, Object, Words
 from service.errors import InvalidRequest
 
 _TIME: Final = r"(?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3}"
@@ -32,8 +33,8 @@ class _Cue(NamedTuple):
     lines: Sequence[str]
 
 
-def split_subtitles(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split subtitles into sentences. Timings, numbers and styles are copied."""
+def read_subtitles(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the sentences of subtitles. Timings, numbers and styles are copied."""
     is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
     notes = [found.span() for found in _NOTE.finditer(text)] if is_vtt else []
     cues = [
@@ -43,20 +44,17 @@ def split_subtitles(text: str, _: ReadOptions) -> Iterator[Piece]:
     ]
     if not cues and text.strip("\ufeff \r\n\t") not in ("", "WEBVTT"):
         raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
-    return _pieces(text, cues, has_references=is_vtt)
+    return _passages(text, cues, has_references=is_vtt)
 
 
-def _pieces(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Piece]:
-    done = first = 0
+def _passages(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Passage]:
+    first = 0
     while first < len(cues):
         last = first + 1
         while last < len(cues) and last - first < _MOST_CUES and _is_continued(text, cues[last - 1], cues[last]):
             last += 1
-        group = cues[first:last]
-        yield text[done : group[0].start]
-        yield from _sentence(text, group, has_references=has_references)
-        done, first = group[-1].end, last
-    yield text[done:]
+        yield _sentence(text, cues[first:last], has_references=has_references)
+        first = last
 
 
 def _is_continued(text: str, cue: _Cue, following: _Cue) -> bool:
@@ -64,8 +62,7 @@ def _is_continued(text: str, cue: _Cue, following: _Cue) -> bool:
     return bool(before and after) and not (_SENTENCE_END.search(before) or _SPEAKER.match(after))
 
 
-def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Piece]:
-    source = text[cues[0].start : cues[-1].end]
+def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Passage:
     parts = [text[cue.start : cue.end] for cue in cues]
     between = [text[one.end : two.start] for one, two in pairwise(cues)]
     items: list[Item] = []
@@ -79,7 +76,9 @@ def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Itera
     def write(translation: str) -> str:
         return _share(translation, parts, between)
 
-    yield from string_paragraph(source, "", write, items, has_references=has_references)
+    return Passage(
+        (cues[0].start, cues[-1].end), encode=write, context="cue", items=items, has_references=has_references
+    )
 
 
 def _line_items(line: str) -> Iterator[Item]:

@@ -7,8 +7,8 @@ from typing import Final
 
 import regex
 
-from service.documents.inline import string_paragraph
-from service.documents.paragraph import Piece, ReadOptions
+from service.documents.paragraph import ReadOptions
+from service.documents.passages import Passage
 from service.errors import InvalidRequest
 from service.text.splitter import BULLET
 
@@ -30,17 +30,18 @@ def decode_text(data: bytes) -> tuple[str, str]:
     return text, encoding
 
 
-def split_text(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split a text into lines: sentences do not cross lines."""
+def read_text(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read a text line by line: sentences do not cross lines."""
+    start = 0
     for line in text.splitlines(keepends=True):
         bullet = BULLET.match(line)
-        start = bullet.end() if bullet else 0
-        yield line[:start]
-        yield from string_paragraph(line[start:], line[start:], str)
+        first, end = start + (bullet.end() if bullet else 0), start + len(line)
+        yield Passage((first, end), text[first:end])
+        start = end
 
 
-def split_json(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split JSON into its strings; names of fields are copied, and so are messages with cases (ICU)."""
+def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the strings of JSON; names of fields are copied, and so are messages with cases (ICU)."""
     try:
         json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
@@ -48,28 +49,24 @@ def split_json(text: str, _: ReadOptions) -> Iterator[Piece]:
         raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None
     except RecursionError:
         raise InvalidRequest("file", "the JSON is nested too deep") from None
-    return _json_pieces(text)
+    return _json_passages(text)
 
 
-def _json_pieces(text: str) -> Iterator[Piece]:
-    done = 0
+def _json_passages(text: str) -> Iterator[Passage]:
     for found in _JSON_STRING.finditer(text):
-        yield text[done : found.start()]
-        done = found.end()
         value = "" if found["colon"] else json.loads(found[0])
-        if _MESSAGE_FORMAT.search(value):
-            yield found[0]
-        else:
-            yield from string_paragraph(found[0], value, _json_string)
-    yield text[done:]
+        if value:
+            is_message = _MESSAGE_FORMAT.search(value) is not None
+            kept = "a message with cases" if is_message else ""
+            yield Passage(found.span(), value, _json_string, context="entry", kept=kept)
 
 
 def _json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def split_table(text: str, options: ReadOptions) -> Iterator[Piece]:
-    """Split a table of values into its cells. Raises `InvalidRequest` for unknown columns."""
+def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read the cells of a table of values. Raises `InvalidRequest` for unknown columns."""
     first = text.removeprefix("\ufeff").partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
     header = next(csv.reader([first], delimiter=delimiter), [])
@@ -91,27 +88,23 @@ def _column(wanted: str, header: list[str]) -> int:
     raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
 
 
-def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Piece]:
+def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Passage]:
     separator = regex.escape(delimiter)
     cell = regex.compile(
         rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
     )
     column = row = 0
     position = len(text) - len(text.removeprefix("\ufeff"))
-    yield text[:position]
     while position < len(text):
         found = cell.match(text, position)
         if found is None:
             raise InvalidRequest("file", f"the table is broken: a quote in row {row + 1} is not closed")
         position = found.end()
-        raw, rest, end = found[1], found[2], found[3]
-        if (chosen and column not in chosen) or (skips_header and row == 0):
-            yield raw
-        else:
+        raw, end = found[1], found[3]
+        if (not chosen or column in chosen) and not (skips_header and row == 0):
             is_quoted = raw.startswith('"')
             value = raw[1:-1].replace('""', '"') if is_quoted else raw
-            yield from string_paragraph(raw, value, _Quoting(delimiter, is_quoted))
-        yield rest + end
+            yield Passage(found.span(1), value, _Quoting(delimiter, is_quoted), context="cell")
         column, row = (column + 1, row) if end == delimiter else (0, row + 1)
 
 

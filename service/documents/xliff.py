@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from service.documents.inline import Close, Item, Object, Open, Words, inline_paragraph
 from service.documents.paragraph import Paragraph, Piece, ReadOptions
+from service.documents.passages import inline_paragraph
+from service.documents.tagged import Close, Item, Object, Open, Words
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 from service.errors import InvalidRequest
 

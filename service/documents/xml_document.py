@@ -6,8 +6,9 @@ from typing import Final
 
 import regex
 
-from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph, string_paragraph
 from service.documents.paragraph import Piece, render
+from service.documents.passages import Passage, inline_paragraph, passage_pieces
+from service.documents.tagged import Close, Item, Object, Open, Run, Words
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 
 Untouched = Callable[[XmlToken], bool]
@@ -116,7 +117,8 @@ class _Reader:
         if is_code or self._vocabulary.is_kept(words):
             yield render(inside.source)
         elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
-            yield from string_paragraph(render(inside.source), words, escape_text, has_references="<" in words)
+            description = Passage((0, 0), words, escape_text, has_references="<" in words)
+            yield from passage_pieces(render(inside.source), description)
         else:
             yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)
         yield closing

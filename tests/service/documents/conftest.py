@@ -8,7 +8,7 @@ import regex
 
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions
+from service.documents.paragraph import ReadOptions, advance
 from service.text.markup.tokenizer import TokenKind, tokenize
 
 FILES = Path(__file__).parent / "files"
@@ -45,9 +45,9 @@ def rewrite(tmp_path: Path) -> Rewrite:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         document = open_document(path, name, ReadOptions(target="fr", columns=columns), limits)
         document.count()
-        for paragraphs in document.rewrite(output):
-            for paragraph in paragraphs:
-                paragraph.translation = translate(paragraph.markup)
+        rewriting, translations = document.rewrite(output), None
+        while (batch := advance(rewriting, translations)) is not None:
+            translations = [translate(text) for text in batch.texts]
         return output.read_bytes()
 
     return write

@@ -12,7 +12,7 @@ import pytest
 
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions
+from service.documents.paragraph import ReadOptions, advance
 from service.errors import InvalidRequest, ServiceError, TooLong
 from tests.service.documents.conftest import FILES
 
@@ -211,6 +211,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),
     "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
     "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
+    "broken strings": ("a.strings", b'"a" = "b";\n"c" "d";', "the strings are broken after line 1"),
     "an open quote": ("a.csv", b'a,"b\n', "a quote in row 1 is not closed"),
 }
 
@@ -235,6 +236,8 @@ def test_refused(case: str, tmp_path: Path) -> None:
 def test_an_embedded_archive_is_copied_unread(tmp_path: Path) -> None:
     path, output = tmp_path / "document", tmp_path / "output"
     path.write_bytes(_docx(_P, ("word/embeddings/a.xlsx", _NESTED)))
-    for _ in open_document(path, "a.docx", ReadOptions(target="fr"), LIMITS).rewrite(output):
-        pass
+    rewriting = open_document(path, "a.docx", ReadOptions(target="fr"), LIMITS).rewrite(output)
+    batch = advance(rewriting, None)
+    assert batch is not None
+    assert advance(rewriting, batch.texts) is None
     assert zipfile.ZipFile(output).read("word/embeddings/a.xlsx") == _NESTED

@@ -122,6 +122,11 @@ CASES = {
         '{"a": "x <b>y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "é\\n\\u00e9"}',
         '{"a": "X <b>Y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "É\\nÉ"}',
     ),
+    "strings": (
+        "a.strings",
+        '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cats";',
+        '/* Title = "x"; */\n"title" = "THE \\"CAT\\"";\n// b\nkey.b = "%D CATS";',
+    ),
     "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n'),
     "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
     "html": (

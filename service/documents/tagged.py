@@ -6,18 +6,21 @@ formatting of a paragraph needs no tag.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape, unescape
 from typing import Final, NamedTuple
 
 import regex
 
-from service.documents.paragraph import Paragraph, Piece, has_letters, render
+from service.documents.paragraph import Piece, render
 from service.text.markup.tokenizer import Token, TokenKind, tokenize
 
 _NUMBER: Final = regex.compile(r'<(?:[gx]|(?:br|a) id=")([0-9]{1,9})["/>]')
+_SPACED: Final = regex.compile(
+    r"[[\w,;:.!?)\]}%»”]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}]]", regex.V1
+)
+"""A character of a script that puts spaces between words, beside which a space may be missing."""
 
 
 class Run(NamedTuple):
@@ -45,9 +48,13 @@ class Open:
 
 @dataclass
 class Close:
-    """The end of the innermost wrapper."""
+    """The end of the innermost wrapper; after `raw` it may have further pieces, such as the title of a link."""
 
     raw: str
+    pieces: Sequence[Piece] = ()
+
+    def written(self) -> str:
+        return self.raw + render(self.pieces)
 
 
 @dataclass
@@ -64,91 +71,15 @@ class Object:
 Item = Words | Open | Close | Object
 
 
-def inline_paragraph(source: Sequence[Piece], items: Sequence[Item], write_text: Callable[[str], str]) -> list[Piece]:
-    """Make a paragraph of its parts, or return the source if there is nothing to translate.
-
-    `write_text` converts plain text to that of the document.
-    """
-    words = "".join(item.text for item in items if isinstance(item, Words))
-    if not has_letters(words):
-        return list(source)
-    first = next(number for number, item in enumerate(items) if not _is_outside(item))
-    last = next(number for number in range(len(items), 0, -1) if not _is_outside(items[number - 1]))
-    tagged = _Tagged(items[first:last], write_text)
-
-    def write(translation: str) -> str:
-        inside = tagged.write(translation)
-        return _objects(items[:first]) + inside + _objects(items[last:])
-
-    return [Paragraph(source, tagged.markup, len(words), write)]
-
-
-def _is_outside(item: Item) -> bool:
+def is_outside(item: Item) -> bool:
     return isinstance(item, Object) and not item.is_character
 
 
-def string_paragraph(
-    source: str,
-    text: str,
-    encode: Callable[[str], str],
-    items: Sequence[Item] | None = None,
-    *,
-    has_references: bool = False,
-    is_in_place: bool = True,
-) -> list[Piece]:
-    """Make a paragraph of a plain text, or return its source if there is nothing to translate.
-
-    `encode` converts the whole translation to the text of the document. `items` are those of `plain_items` by default;
-    with `has_references` their words have character references, and so does the translation.
-    """
-    items = plain_items(text) if items is None else items
-    if has_references:
-        items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
-    write_text = partial(escape, quote=False) if has_references else str
-    found = next(iter(inline_paragraph([text], items, write_text)), "")
-    if isinstance(found, str):
-        return [source]
-    write = found.write
-
-    def encoded(translation: str) -> str:
-        return encode(write(translation))
-
-    return [Paragraph([source], found.markup, found.characters, encoded, is_in_place)]
-
-
-def plain_items(text: str) -> list[Item]:
-    """Split a plain text, which may contain tags of HTML, into words, line breaks and tags."""
-    items: list[Item] = []
-    open_names: list[str] = []
-    tokens = list(tokenize(text))
-    closed = Counter(token.name for token in tokens if token.kind is TokenKind.CLOSE)
-    for token in tokens:
-        if token.kind is TokenKind.TEXT:
-            items += _lines(token.raw)
-        elif token.kind is TokenKind.OPEN and closed[token.name] > open_names.count(token.name):
-            open_names.append(token.name)
-            items.append(Open(token.raw))
-        elif token.kind is TokenKind.CLOSE and open_names[-1:] == [token.name]:
-            open_names.pop()
-            items.append(Close(token.raw))
-        else:
-            items.append(Object([token.raw], is_break=token.name in ("br", "p", "div", "li")))
-    if open_names:  # not nested: each tag is an object
-        return [Object([item.raw]) if isinstance(item, Open | Close) else item for item in items]
-    return items
-
-
-def _lines(text: str) -> list[Item]:
-    parts = regex.split(r"(\r\n|[\n\r\t\v\f])", text)
-    items = [Object([part], is_break=True) if number % 2 else Words(part) for number, part in enumerate(parts)]
-    return [item for item in items if item != Words("")]
-
-
-def _objects(items: Iterable[Item]) -> str:
+def written_objects(items: Iterable[Item]) -> str:
     return "".join(render(item.pieces) for item in items if isinstance(item, Object))
 
 
-class _Tagged:
+class Tagged:
     """A paragraph's items as HTML, and the item of each tag."""
 
     def __init__(self, items: Sequence[Item], write_text: Callable[[str], str]) -> None:
@@ -157,6 +88,8 @@ class _Tagged:
         self._runs: dict[str, Run] = {}
         self._wrappers: dict[str, tuple[Open, Close]] = {}
         self._objects: dict[str, Object] = {}
+        self._spaces = {str(number): _spaces(items, number - 1) for number in range(1, len(items) + 1)}
+        self._has_double_spaces = "  " in "".join(item.text for item in items if isinstance(item, Words))
         self.markup = "".join(self._tags(items))
 
     def _tags(self, items: Sequence[Item]) -> Iterable[str]:
@@ -204,7 +137,7 @@ class _Tagged:
                 written.append(run.opening + self._write_text(words) + run.closing)
                 words = ""
 
-        for token in tokenize(translation):
+        for token in self._respaced(tokenize(translation)):
             name = f"a{_number(token)}" if token.name == "a" else token.name
             if token.kind is TokenKind.TEXT:
                 words += unescape(token.raw)
@@ -223,7 +156,28 @@ class _Tagged:
         flush()
         for name in reversed(opened):
             self._end(name, written)
-        return "".join(written) + _objects(filter(_is_outside, missing.values()))
+        return "".join(written) + written_objects(filter(is_outside, missing.values()))
+
+    def _respaced(self, tokens: Iterable[Token]) -> Iterator[Token]:
+        """Yield the tokens of a translation with as many spaces between words and objects as the source has."""
+        last = ""  # the character before
+        is_needed = False
+        for token in tokens:
+            text = token.raw
+            if token.kind is TokenKind.TEXT:
+                if text[:1] == last == " " and not self._has_double_spaces:
+                    text = text.lstrip(" ")
+                elif is_needed and text[:1].isalnum() and _SPACED.match(text):
+                    text = f" {text}"
+                yield Token(TokenKind.TEXT, text)
+                last, is_needed = text[-1:] or last, False
+                continue
+            before, is_after = self._spaces.get(_number(token), (False, False))
+            if before and _SPACED.match(last):
+                yield Token(TokenKind.TEXT, " ")
+            if _number(token) in self._objects:
+                last, is_needed = "", is_after
+            yield token
 
     def _close(self, name: str, opened: list[str], written: list[str]) -> None:
         """Close an element; elements that were opened in it are closed first, and opened again afterwards."""
@@ -246,7 +200,20 @@ class _Tagged:
         if written[-1] == opening.raw:
             written.pop()
         else:
-            written.append(closing.raw)
+            written.append(closing.written())
+
+
+def _spaces(items: Sequence[Item], number: int) -> tuple[bool, bool]:
+    """Return whether there is a space before an object, and after it."""
+    item = items[number]
+    if not isinstance(item, Object) or item.is_break:
+        return False, False
+    before = items[number - 1] if number else None
+    after = items[number + 1] if number + 1 < len(items) else None
+    return (
+        isinstance(before, Words) and before.text[-1:].isspace(),
+        isinstance(after, Words) and after.text[:1].isspace(),
+    )
 
 
 def _number(token: Token) -> str:

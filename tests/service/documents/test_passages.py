@@ -2,8 +2,9 @@
 
 import pytest
 
-from service.documents.inline import Close, Item, Object, Open, Run, Words, inline_paragraph, plain_items
-from service.documents.paragraph import Paragraph
+from service.documents.paragraph import Paragraph, advance, translating
+from service.documents.passages import inline_paragraph, plain_items
+from service.documents.tagged import Close, Item, Object, Open, Run, Words
 
 BOLD = Run("<b>", "</b>")
 
@@ -77,3 +78,41 @@ def test_elements_that_overlap_are_closed_and_opened_again() -> None:
 )
 def test_plain_text_may_have_tags(text: str, expected: list[Item]) -> None:
     assert plain_items(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("translation", "written"),
+    [
+        ("bonjour<x2/>et au revoir", "bonjour * et au revoir"),
+        ("bonjour <x2/>, au revoir", "bonjour *, au revoir"),
+        ("<x2/>bonjour", "* bonjour"),
+        ("\u4f60\u597d<x2/>\u4f60\u597d", "\u4f60\u597d*\u4f60\u597d"),  # no spaces between words
+    ],
+)
+def test_spaces_stay_around_an_object(translation: str, written: str) -> None:
+    found = _paragraph(Words("hello "), Object(["*"]), Words(" and bye"))
+    assert found.write(translation) == written
+
+
+def test_white_space_at_the_edges_stays() -> None:
+    found = _paragraph(Words(" very "), Words("cold", BOLD), Words(" today\n"))
+    assert found.accept("tr\u00e8s <g2> froid</g2>  aujourd'hui")
+    assert found.render() == " tr\u00e8s <b>froid</b> aujourd'hui\n"
+
+
+def test_damaged_structure_is_translated_again_without_tags() -> None:
+    class Whole:
+        def fit(self, translation: str) -> str | None:
+            return translation if "</b>" in translation else None
+
+        def plain(self) -> str:
+            return "a b"
+
+    found = [Paragraph([text], text, 3, str, structure=Whole()) for text in ("<b>a</b> b", "<b>c</b>")]
+    rounds = translating(found)
+    first = advance(rounds, None)
+    assert first is not None
+    second = advance(rounds, ["<b>A B", "<b>C</b>"])
+    assert second == (["a b"], 0)
+    assert advance(rounds, ["A B"]) is None
+    assert [(one.render(), one.is_plain) for one in found] == [("A B", True), ("<b>C</b>", False)]

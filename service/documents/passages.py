@@ -1,0 +1,113 @@
+"""The texts of a document, to paragraphs: the shape that all formats share."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from html import escape, unescape
+from typing import NamedTuple
+
+import regex
+
+from service.documents.paragraph import Kept, Paragraph, Piece, has_letters, render
+from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
+from service.text.markup.tokenizer import TokenKind, tokenize
+
+
+def inline_paragraph(
+    source: Sequence[Piece], items: Sequence[Item], write_text: Callable[[str], str], context: str = "text"
+) -> list[Piece]:
+    """Make a paragraph of its parts, or return the source if there is nothing to translate.
+
+    `write_text` converts plain text to that of the document.
+    """
+    words = "".join(item.text for item in items if isinstance(item, Words))
+    if not has_letters(words):
+        return list(source)
+    first = next(number for number, item in enumerate(items) if not is_outside(item))
+    last = next(number for number in range(len(items), 0, -1) if not is_outside(items[number - 1]))
+    tagged = Tagged(items[first:last], write_text)
+
+    def write(translation: str) -> str:
+        inside = tagged.write(translation)
+        return written_objects(items[:first]) + inside + written_objects(items[last:])
+
+    return [Paragraph(source, tagged.markup, len(words), write, context=context)]
+
+
+class Passage(NamedTuple):
+    """A text in a document, and the place where its translation is written."""
+
+    place: tuple[int, int]
+    """The first character of the place in the document, and the character behind its last one."""
+    text: str = ""
+    """The text as its reader sees it: without escapes and quotes. It may have tags of HTML."""
+    encode: Callable[[str], str] = str
+    """Writes the whole translation as the format spells it."""
+    context: str = "text"
+    """As in `Paragraph`."""
+    items: Sequence[Item] | None = None
+    """The parts of the text, if it has other tags than those of HTML."""
+    has_references: bool = False
+    """True if the words of the items have character references, and so does the translation."""
+    is_in_place: bool = True
+    """False if the place holds something other than the text, such as an empty or an old translation."""
+    kept: str = ""
+    """Why the text stays as it is; "" for a text to translate."""
+
+
+def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
+    """Cut a document at its passages, which come in the order of their places; all else is copied."""
+    done = 0
+    for passage in passages:
+        start, end = passage.place
+        yield text[done:start]
+        yield from passage_pieces(text[start:end], passage)
+        done = end
+    yield text[done:]
+
+
+def passage_pieces(source: str | Sequence[Piece], passage: Passage) -> list[Piece]:
+    """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
+    source = [source] if isinstance(source, str) else source
+    if passage.kept:
+        return [Kept(render(source), passage.kept)]
+    items = plain_items(passage.text) if passage.items is None else passage.items
+    if passage.has_references:
+        items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
+    write_text = partial(escape, quote=False) if passage.has_references else str
+    found = next(iter(inline_paragraph(source, items, write_text, passage.context)), "")
+    if isinstance(found, str):
+        return list(source)
+    write, encode = found.write, passage.encode
+    found.write, found.is_in_place = lambda translation: encode(write(translation)), passage.is_in_place
+    return [found]
+
+
+def plain_items(text: str) -> list[Item]:
+    """Split a plain text, which may contain tags of HTML, into words, line breaks and tags."""
+    items: list[Item] = []
+    open_names: list[str] = []
+    opened: Counter[str] = Counter()
+    tokens = list(tokenize(text))
+    closed = Counter(token.name for token in tokens if token.kind is TokenKind.CLOSE)
+    for token in tokens:
+        if token.kind is TokenKind.TEXT:
+            items += _lines(token.raw)
+        elif token.kind is TokenKind.OPEN and closed[token.name] > opened[token.name]:
+            open_names.append(token.name)
+            opened[token.name] += 1
+            items.append(Open(token.raw))
+        elif token.kind is TokenKind.CLOSE and open_names[-1:] == [token.name]:
+            opened[open_names.pop()] -= 1
+            items.append(Close(token.raw))
+        else:
+            items.append(Object([token.raw], is_break=token.name in ("br", "p", "div", "li")))
+    if open_names:  # not nested: each tag is an object
+        return [Object([item.raw]) if isinstance(item, Open | Close) else item for item in items]
+    return items
+
+
+def _lines(text: str) -> list[Item]:
+    parts = regex.split(r"(\r\n|[\n\r\t\v\f])", text)
+    items = [Object([part], is_break=True) if number % 2 else Words(part) for number, part in enumerate(parts)]
+    return [item for item in items if item != Words("")]
