@@ -165,9 +165,10 @@ class Tagged:
         for token in tokens:
             text = token.raw
             if token.kind is TokenKind.TEXT:
-                if text[:1] == last == " " and not self._has_double_spaces:
-                    text = text.lstrip(" ")
-                elif is_needed and text[:1].isalnum() and _SPACED.match(text):
+                if not self._has_double_spaces:
+                    text = regex.sub(r" {2,}+", " ", text)
+                    text = text[1:] if text[:1] == last == " " else text
+                if is_needed and text[:1].isalnum() and _SPACED.match(text):
                     text = f" {text}"
                 yield Token(TokenKind.TEXT, text)
                 last, is_needed = text[-1:] or last, False
