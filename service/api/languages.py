@@ -10,11 +10,12 @@ from pydantic import BaseModel, Field
 
 from service.api.authentication import CallerDependency
 from service.api.context import ServiceDependency
-from service.api.field_types import ApiKey, OtherApiKey, Secret, StrictBody, Texts
+from service.api.field_types import ApiKey, Flag, OtherApiKey, Secret, StrictBody, Texts
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.translate_request import DetectedLanguage
 from service.documents.formats import FORMATS
+from service.text.language_detection import detect_any
 from service.translation.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
@@ -29,6 +30,9 @@ class DetectRequest(StrictBody):
 
     q: Texts = Field(
         description="text whose language is detected; the texts of an array are joined", examples=["I see a cat."]
+    )
+    known: Flag = Field(
+        default=True, description="false: all languages of the detector are possible, not only those of `/languages`"
     )
     api_key: ApiKey = None
     apiKey: OtherApiKey = None
@@ -78,12 +82,11 @@ class FrontendSettings(BaseModel):
     openapi_extra=body_of(DetectRequest),
 )
 async def detect(request: Request, service: ServiceDependency, caller: CallerDependency) -> list[DetectedLanguage]:
-    """Return the languages of `/languages` that the text may be in, the most probable first."""
+    """Return the languages that the text may be in, the most probable first."""
     body = await parse_body(request, DetectRequest, or_url=True)
     text = body.q if isinstance(body.q, str) else " ".join(body.q)
-    return [
-        DetectedLanguage(language=each.language, confidence=each.confidence) for each in service.translator.detect(text)
-    ]
+    found = service.translator.detect(text) if body.known else detect_any(text)
+    return [DetectedLanguage(language=each.language, confidence=each.confidence) for each in found]
 
 
 @router.get(

@@ -125,6 +125,8 @@ class Segment(msgspec.Struct, frozen=True):
     text: str
     score: float | None
     finish_reason: Literal["stop", "length", "copied"]
+    source: tuple[int, int] | None = None
+    """The characters of the text that it translates; None from servers that do not say it."""
     alternatives: list[Scored] = []
 
 

@@ -42,6 +42,12 @@ def rank_languages(text: str, languages: Iterable[str]) -> list[Detected]:
     return _ranked(_scores(_words(text)), languages)
 
 
+def detect_any(text: str) -> list[Detected]:
+    """Return all languages that a text may be in by one per cent or more, the most probable first."""
+    scores = _scores(_words(text))
+    return [each for each in _ranked(scores, scores) if each.confidence]
+
+
 def find_foreign(text: str, languages: Iterable[str]) -> Detected | None:
     """Return the language of a text if it is surely not one of `languages`; None for any other text.
 

@@ -97,9 +97,14 @@ class Segment(NamedTuple):
     """Text that separates its translation from the previous one; not a part of the source text."""
 
     @property
+    def source_sentence(self) -> str:
+        """The sentence as the source text writes it."""
+        return self.sentence if self.raw is None else self.raw
+
+    @property
     def text(self) -> str:
         """The part of the source text that the segment stands for."""
-        return self.before + (self.sentence if self.raw is None else self.raw) + self.after
+        return self.before + self.source_sentence + self.after
 
     @property
     def copied_text(self) -> str:

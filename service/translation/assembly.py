@@ -206,19 +206,28 @@ def _rounded(weights: Sequence[float]) -> list[float]:
     return [round(weight, _ATTENTION_DIGITS) for weight in weights]
 
 
+class Place(NamedTuple):
+    """The place of a segment: its number, that of its text, and the span of its sentence in the text."""
+
+    number: int
+    text_index: int
+    source: tuple[int, int]
+
+
 def segment_finished(
-    index: int, text_index: int, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
+    place: Place, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
 ) -> SegmentFinished:
     """Return the event that ends a translated segment."""
     best, *others = versions
     alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
-    return SegmentFinished(index, text_index, best.text, best.score, reason, alternatives)
+    return SegmentFinished(place.number, place.text_index, best.text, best.score, reason, place.source, alternatives)
 
 
-def copied_events(index: int, text_index: int, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
+def copied_events(place: Place, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
     """Return the events of a segment that is copied."""
     text = segment.copied_text
-    return TokenGenerated(index, 0, text, None), SegmentFinished(index, text_index, text, None, "copied")
+    finished = SegmentFinished(place.number, place.text_index, text, None, "copied", place.source)
+    return TokenGenerated(place.number, 0, text, None), finished
 
 
 @dataclass

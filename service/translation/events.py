@@ -88,6 +88,8 @@ class SegmentFinished(Struct, frozen=True):
     text: str
     score: float | None
     finish_reason: FinishReason | Literal["copied"]
+    source: tuple[int, int]
+    """Characters `start` to `end` of the text: the sentence that it translates, without white space around it."""
     alternatives: list[Alternative] | UnsetType = UNSET
     """The next best, as the beam ranks them; unset unless requested."""
 

@@ -163,14 +163,15 @@ class Preprocessor:
 
     def _encode_segment(self, index: int, segment: Segment, offset: int) -> EncodedSegment:
         if not segment.translatable:
-            return EncodedSegment(index, self._model, segment, [])
+            return EncodedSegment(index, self._model, segment, [], offset=offset)
         source, target = self._direction.codes()
         segment = segment._replace(languages=(source, target))
         model_input = segment.model_input()
         ids = self._ids(model_input.text)
         then = None if self._second is None else partial(self._second.encode_pivot, ())
         if not (segment.terms or segment.marks or self._options.inspect.alignment):
-            return EncodedSegment(index, self._model, segment, ids, prompt_ids=self._prompt_ids, then=then)
+            prompt = self._prompt_ids
+            return EncodedSegment(index, self._model, segment, ids, offset=offset, prompt_ids=prompt, then=then)
         spans = self._tokenizer.spans(model_input.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, model_input.terms, strict=True)]
         originals = [span and model_input.sentence_span(*span) for span in spans]
@@ -202,7 +203,7 @@ class CopyPreprocessor:
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         if text:
-            yield EncodedSegment(index, None, Segment(text, "", "", translatable=False), [])
+            yield EncodedSegment(index, None, Segment("", text, "", translatable=False), [])
 
     def with_target_prefix(self, segments: Iterator[EncodedSegment]) -> Iterator[EncodedSegment]:
         raise InvalidRequest("target_prefix", "the text is already in the target language and is copied")

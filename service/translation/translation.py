@@ -11,7 +11,14 @@ from service.errors import DeadlineExceeded, ServiceError, is_error
 from service.registry.remote_model import RemoteModel
 from service.registry.served_model import ServedModel
 from service.text.language_detection import Detected
-from service.translation.assembly import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
+from service.translation.assembly import (
+    Place,
+    SegmentAssembly,
+    TextAssembly,
+    Version,
+    copied_events,
+    segment_finished,
+)
 from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import EncodedSegment
@@ -196,9 +203,10 @@ class Translation:
             for submitted in await current.final_segments():
                 work, number = submitted.encoded, self._segments
                 self._segments += 1
+                place = Place(number, work.text_index, current.source)
                 if submitted.reader is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
-                    yield copied_events(number, work.text_index, work.segment)
+                    yield copied_events(place, work.segment)
                     self._texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
                     continue
                 text_offset = work.offset if self._job.options.inspect.alignment else None
@@ -220,7 +228,7 @@ class Translation:
                         versions = assembly.versions()
                         self._texts[work.text_index].add(versions)
                         reason = "length" if submitted.is_cut else assembly.finish_reason
-                        events.append(segment_finished(number, work.text_index, versions, reason, wanted > 0))
+                        events.append(segment_finished(place, versions, reason, wanted > 0))
                     yield events
                 submitted.reader.close()
             self._window.advance()

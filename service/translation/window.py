@@ -80,6 +80,12 @@ class SegmentInFlight:
         return len(self._first.encoded.segment.text)
 
     @property
+    def source(self) -> tuple[int, int]:
+        """The span of its sentence in the text; both models' segments of a pivot route have the first one's."""
+        encoded = self._first.encoded
+        return encoded.offset, encoded.offset + len(encoded.segment.source_sentence)
+
+    @property
     def is_handed_over(self) -> bool:
         """True if `final_segments` returns at once."""
         return self._second is None or self._second.done()

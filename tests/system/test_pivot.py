@@ -76,6 +76,8 @@ async def test_a_stream_says_so_and_sends_the_second_translation(pivoting: Serve
     segments = [event.data for event in events if event.name == "segment"]
     assert [each["segment"] for each in segments] == list(range(len(segments)))
     assert "".join(each["text"] for each in segments) == whole["translatedText"]
+    spans = dict.fromkeys(tuple(each["source"]) for each in segments)  # the second model may get two for one
+    assert [text[start:end] for start, end in spans] == ["The cat sat on the mat.", "It was black.", "A dog ran."]
     done = events[-1].data
     assert (done["translatedText"], done["pivot"], done["scores"]) == (whole["translatedText"], "fr", whole["scores"])
     first = (await _stream(pivoting, text, "en", "fr"))[-1].data

@@ -128,6 +128,23 @@ async def test_a_language_is_detected_as_libretranslate_does(client: httpx.Async
     assert (await client.post("/detect", json={})).json()["detail"] == "q: field required"
 
 
+async def test_a_language_that_nothing_translates_is_detected_if_wanted(client: httpx.AsyncClient) -> None:
+    german = "Wo ist der Bahnhof? Ich habe meinen Schlüssel verloren."
+    [known] = (await client.post("/detect", json={"q": german})).json()
+    assert known["confidence"] < 5
+    first, *_ = (await client.post("/detect", json={"q": german, "known": False})).json()
+    assert first["language"] == "de"
+    assert first["confidence"] > 70
+    assert (await client.post("/detect", json={"q": "12", "known": False})).json() == []
+
+
+async def test_segments_say_what_they_translate(client: httpx.AsyncClient) -> None:
+    text = "  I see a cat. 😀 Yes!\n\n12\nThe dog sleeps."
+    events = await stream(client, text)
+    spans = [event.data["source"] for event in events if event.name == "segment"]
+    assert [text[start:end] for start, end in spans] == ["I see a cat.", "😀 Yes!", "12", "The dog sleeps."]
+
+
 async def test_what_is_in_the_target_language_comes_back_as_it_is(client: httpx.AsyncClient) -> None:
     """LibreTranslate does the same; also in arrays beside other texts, in streams and in HTML."""
     french, html = "Où est la gare ?  J'ai perdu ma clé.\n", "<p>Où est <b>la gare</b> ? J&#39;ai perdu ma clé.</p>"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.language_detection import SAMPLE_CHARACTERS, find_foreign, rank_languages
+from service.text.language_detection import SAMPLE_CHARACTERS, detect_any, find_foreign, rank_languages
 from service.text.markup.tokenizer import text_sample
 
 LANGUAGES = ["de", "en", "es", "fr"]
@@ -34,6 +34,13 @@ def test_a_text_without_words_has_no_language(text: str) -> None:
 @pytest.mark.parametrize("text", ["12 345", "10 - 12", "- -", "+33 1 23", "😀 😀", "\ue000 \ue001"])
 def test_a_text_without_words_is_not_foreign(text: str) -> None:
     assert find_foreign(text, LANGUAGES) is None
+
+
+def test_any_language_is_found() -> None:
+    first, *others = detect_any("Onde fica a estação? Perdi a minha chave.")
+    assert first.language == "pt"
+    assert all(0 < each.confidence < first.confidence for each in others)
+    assert detect_any("12.5") == []
 
 
 def test_a_text_in_an_unknown_language_gets_a_low_confidence() -> None:

@@ -7,7 +7,14 @@ from model.beam_search import Inspection
 from model.tokenizer import Tokenizer
 from service.engine.messages import Alternative, BeamReport, FinishReason, LiveHypothesis, TokenReport, TokenRun
 from service.text.segment import Mark, Segment, Term
-from service.translation.assembly import SegmentAssembly, TextAssembly, Version, copied_events, segment_finished
+from service.translation.assembly import (
+    Place,
+    SegmentAssembly,
+    TextAssembly,
+    Version,
+    copied_events,
+    segment_finished,
+)
 from service.translation.events import Alignment, BeamStepped, Candidate, TokenGenerated
 
 
@@ -32,7 +39,7 @@ def test_the_separator_comes_first(tokenizer: Tokenizer) -> None:
     segment = Segment("<b>", "x", "\n", separator=" ")
     assembly = SegmentAssembly(0, segment, tokenizer)
     assert "".join(assembly.push(report).text for report in _reports(tokenizer, "the cat")) == " <b>the cat\n"
-    assert [event.text for event in copied_events(0, 0, segment)] == [" <b>x\n"] * 2
+    assert [event.text for event in copied_events(Place(0, 0, (3, 4)), segment)] == [" <b>x\n"] * 2
 
 
 def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
@@ -43,7 +50,7 @@ def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
     versions = assembly.versions()
     assert [version.text for version in versions] == [" the cat\n", " the dog\n"]
     assert versions[1].score == -7.0 / len(other.tokens)
-    quiet = segment_finished(0, 0, versions, "stop", with_alternatives=False)
+    quiet = segment_finished(Place(0, 0, (1, 2)), versions, "stop", with_alternatives=False)
     assert quiet.alternatives is UNSET
 
 
