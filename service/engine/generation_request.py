@@ -113,6 +113,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
 
     A request that `yields_to_new`, in the middle of a long text, lets new requests have their first token before it
     continues.
+
+    A `draft` guesses the tokens after the forced ones. They are verified in one step, and kept as far as they are what
+    the search chooses anyway: the result has the same bits with any draft. Beams, and requests with terms, ignore it.
     """
 
     prompt: Prompt
@@ -121,3 +124,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, array_like=True):
     resume: Resume = Resume()
     inspect: Inspect = Inspect()
     yields_to_new: bool = False
+    draft: list[int] = []

@@ -78,6 +78,7 @@ def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
         max_prefill=options.max_prefill,
         bos_id=model.config.bos_id,
         eos_id=model.config.eos_id,
+        is_recurrent=model.config.decoder_memory == "ssru",
     )
     try:
         channel.send(Ready(parameters=model.parameters, device=str(device)))

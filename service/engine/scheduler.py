@@ -3,9 +3,9 @@
 Requests wait first come, first served, except that those whose engine died after their first tokens come before those
 without a token: their readers have begun. Every step, up to `max_prefill` of them take the slots that they need, one or
 as many as their beam is wide: that bounds how long an encoder batch can hold up the streams already running. So does
-`MAX_PREFIX_ROWS` for the forced prefixes that they bring. All requests with slots advance in the same step, whatever
-their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works the same
-way, from the queue or from the slots.
+`MAX_PREFIX_ROWS` for the forced prefixes and drafts that they bring. All requests with slots advance in the same step,
+whatever their age; a request leaves at its own last token, and its slots are free in the next plan. Cancelling works
+the same way, from the queue or from the slots.
 
 In a step in which others get their first token, requests that yield (`GenerationRequest.yields_to_new`) are left out:
 the step is short without them. Never twice in a row, so that they advance, too.
@@ -37,7 +37,7 @@ from service.engine.sequences.single import SingleSequence
 logger = logging.getLogger(__name__)
 
 MAX_PREFIX_ROWS: Final = 128
-"""Rows of forced prefixes in one step, at most, unless a single request brings more."""
+"""Rows of forced prefixes and drafts in one step, at most, unless a single request brings more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,11 @@ class Progress(NamedTuple):
 class Scheduler:
     """The queue, the running requests and their slots. See the module's text for the algorithm."""
 
-    def __init__(self, *, slots: int, max_prefill: int, bos_id: int, eos_id: int) -> None:
+    def __init__(self, *, slots: int, max_prefill: int, bos_id: int, eos_id: int, is_recurrent: bool = False) -> None:
+        """`is_recurrent` describes the decoder, for `SingleSequence`."""
         self.bos_id = bos_id
         self.eos_id = eos_id
+        self._is_recurrent = is_recurrent
         self._max_prefill = max_prefill
         # Lowest slot first keeps the buffer's used part compact.
         self._free_slots = list(range(slots))
@@ -128,13 +130,14 @@ class Scheduler:
         prefix_rows = 0
         while self._waiting and len(admitted) < self._max_prefill:
             request_id, request = self._waiting[0]
-            prefix_rows += len(request.constraints.forced_ids)
+            prefix_rows += len(request.constraints.forced_ids) + len(request.draft)
             # Nobody overtakes: a wide beam waits for its slots, and later requests wait for it.
             if request.search.beam.size > len(self._free_slots) or (admitted and prefix_rows > MAX_PREFIX_ROWS):
                 break
             self._waiting.popleft()
             slots = [heapq.heappop(self._free_slots) for _ in range(request.search.beam.size)]
-            running = Running(request_id, request, slots, sequence_of(request, slots, self.eos_id))
+            sequence = sequence_of(request, slots, self.eos_id, is_recurrent=self._is_recurrent)
+            running = Running(request_id, request, slots, sequence)
             self._running[request_id] = running
             self._with_rows[request_id] = running
             self._make_plain(running)
@@ -229,6 +232,10 @@ def _report(request_id: int, choice: Choice) -> TokenReport:
     return TokenReport(request_id, choice.token, choice.logprob, term=choice.term, inspection=choice.inspection)
 
 
-def sequence_of(request: GenerationRequest, slots: Sequence[int], eos_id: int) -> TargetSequence:
+def sequence_of(
+    request: GenerationRequest, slots: Sequence[int], eos_id: int, *, is_recurrent: bool = False
+) -> TargetSequence:
     """Return the sequence of a request that has just been given its slots."""
-    return (BeamSequence if request.search.beam.size > 1 else SingleSequence)(request, slots, eos_id)
+    if request.search.beam.size > 1:
+        return BeamSequence(request, slots, eos_id)
+    return SingleSequence(request, slots, eos_id, is_recurrent=is_recurrent)

@@ -116,7 +116,7 @@ class SegmentCache:
         search = request.search
         if search.sampling.temperature == 0:
             search = msgspec.structs.replace(search, sampling=_GREEDY)  # no seed, no restriction to the best
-        decisive = msgspec.structs.replace(request, search=search, yields_to_new=False)
+        decisive = msgspec.structs.replace(request, search=search, yields_to_new=False, draft=[])
         digest = hashlib.sha256(self._encoder.encode((self._variant, scope, decisive))).digest()
         return SegmentKey(digest, request.yields_to_new)
 

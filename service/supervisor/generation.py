@@ -195,13 +195,15 @@ class Generation:
         """Return the request that lets an engine continue where the last one stopped; call it once for each engine."""
         self._beams_to_skip = self._beams_sent
         tokens = self.tokens
-        sent = [token.token_id for token in tokens]
+        resumed = self.request.resume
+        sent = [*resumed.sent_ids, *(token.token_id for token in tokens)]
         # A beam is searched again from its start; a single hypothesis continues after the tokens already sent.
         continues = self.request.search.beam.size == 1 and len(sent) > len(self.request.constraints.forced_ids)
         forced = sent if continues else self.request.constraints.forced_ids
-        terms = [token.term for token in tokens] if self.request.constraints.terms else []
+        terms = [*resumed.sent_terms, *(token.term for token in tokens)] if self.request.constraints.terms else []
         constraints = msgspec.structs.replace(self.request.constraints, forced_ids=forced)
-        return msgspec.structs.replace(self.request, constraints=constraints, resume=Resume(sent, terms))
+        resume, draft = Resume(sent, terms), [] if tokens else self.request.draft
+        return msgspec.structs.replace(self.request, constraints=constraints, resume=resume, draft=draft)
 
     def _report(self, report: SegmentReport) -> None:
         self.reports.append(report)

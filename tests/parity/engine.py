@@ -67,7 +67,13 @@ class Run(Protocol):
 
 def run_with(runner: Runner, config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
     arrivals = Arrivals(commands, seed)
-    scheduler = Scheduler(slots=slots, max_prefill=3, bos_id=config.bos_id, eos_id=config.eos_id)
+    scheduler = Scheduler(
+        slots=slots,
+        max_prefill=3,
+        bos_id=config.bos_id,
+        eos_id=config.eos_id,
+        is_recurrent=config.decoder_memory == "ssru",
+    )
     EngineLoop(scheduler, runner, arrivals).run()
     return arrivals
 

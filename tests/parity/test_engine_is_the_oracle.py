@@ -94,3 +94,34 @@ def test_a_prompt_is_read_and_not_reported(run: Run, config: ModelConfig, beam_s
         forced = sent if beam_size == 1 else []
         again = changed(requests[i], sent_ids=sent, forced_ids=forced)
         assert run(config, [Submit(0, again, 0.0)], slots=8, seed=0).tokens[0] == arrivals.tokens[i][len(sent) :]
+
+
+def test_a_draft_changes_nothing_but_the_number_of_steps(run: Run, config: ModelConfig) -> None:
+    """A right, a wrong, half a right and a far too long draft, beside one another and behind forced tokens."""
+    texts = sources(16)
+    expected = greedy_decode(random_model(config), texts, 30)
+    drafts = [
+        lambda ids: ids,
+        lambda ids: [40, *ids],
+        lambda ids: [*ids[: len(ids) // 2], 41],
+        lambda ids: ids + ids * 9,
+    ]
+    requests = [
+        generation_request(
+            source, 30, draft=drafts[i % 4](ids[i % 3 :]), forced_ids=ids[: i % 3], sent_ids=ids[: i % 3]
+        )
+        for i, (source, ids) in enumerate(zip(texts, expected, strict=True))
+        if len(ids) > 2
+    ]
+    arrivals = run(config, [Submit(i, request, 0.0) for i, request in enumerate(requests)], slots=8, seed=1)
+    rests = [ids[i % 3 :] for i, ids in enumerate(expected) if len(ids) > 2]
+    assert [arrivals.tokens[i] for i in range(len(requests))] == rests
+    alone = run(config, [Submit(0, requests[0], 0.0)], slots=1, seed=0)
+    assert len(set(alone.moments[0])) == 1
+
+
+def test_beams_ignore_drafts(run: Run, config: ModelConfig) -> None:
+    source = sources(1)[0]
+    requests = [generation_request(source, 20, beam=Beam(3), draft=draft) for draft in ([], [40, 41])]
+    arrivals = run(config, [Submit(i, request, 0.0) for i, request in enumerate(requests)], slots=8, seed=1)
+    assert arrivals.tokens[0] == arrivals.tokens[1]

@@ -3,7 +3,9 @@
 import math
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,17 @@ from tests.system.sentences import SENTENCES
 
 SLOTS = 40
 LIMIT = 60
+DRAFTS: dict[str, Callable[[list[int], list[int], random.Random], list[int]]] = {
+    "right": lambda ids, other, generator: ids,
+    "beginning": lambda ids, other, generator: ids[: generator.randrange(len(ids))],
+    "wrong": lambda ids, other, generator: other,
+    "wrong in the middle": lambda ids, other, generator: [
+        each if generator.random() < 0.8 else other[0] for each in ids
+    ],
+    "too long": lambda ids, other, generator: [*ids, *other, *other][: 2 * LIMIT],
+    "longer before the end": lambda ids, other, generator: [*ids[:-1], *other],
+}
+"""Drafts of a translation's tokens; also the tokens of another one."""
 
 
 @dataclass
@@ -37,11 +50,14 @@ class Engine:
     runner: Runner
     bos_id: int
     eos_id: int
+    is_recurrent: bool
 
     def run(self, requests: dict[int, GenerationRequest], seed: int) -> Arrivals:
         commands: list[Command] = [Submit(number, request, 0.0) for number, request in requests.items()]
         arrivals = Arrivals(commands, seed)
-        scheduler = Scheduler(slots=SLOTS, max_prefill=8, bos_id=self.bos_id, eos_id=self.eos_id)
+        scheduler = Scheduler(
+            slots=SLOTS, max_prefill=8, bos_id=self.bos_id, eos_id=self.eos_id, is_recurrent=self.is_recurrent
+        )
         EngineLoop(scheduler, self.runner, arrivals).run()
         return arrivals
 
@@ -57,7 +73,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     config = model.config
     shortlist = random_shortlist(config, most=200) if request.param == "shortlist" else None
     runner = MODES["int8"].build_runner(model, SLOTS, config.max_positions, shortlist)
-    return Engine(load_tokenizer(EMBEDDED_MODEL), runner, config.bos_id, config.eos_id)
+    return Engine(load_tokenizer(EMBEDDED_MODEL), runner, config.bos_id, config.eos_id, config.decoder_memory == "ssru")
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +147,31 @@ def _continued(request: GenerationRequest, ids: list[int], sent: int) -> Generat
     for token in ids[:sent]:
         generation.deliver(TokenReport(0, token, 0.0))
     return generation.continuation()
+
+
+@pytest.mark.parametrize("inspect", [{}, {"alignment": True, "candidates": 2}])
+def test_any_draft_gives_the_same_bits(engine: Engine, inspect: dict[str, Any]) -> None:
+    """Greedy and sampled, from the start and behind a forced prefix, together and alone."""
+    generator = random.Random(3)
+    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 24]]
+    plain = {
+        number: generation_request(
+            source, LIMIT, Sampling(1.0, 20, 0.9, 5) if number % 3 == 2 else Sampling(), **inspect
+        )
+        for number, source in enumerate(sources)
+    }
+    whole = engine.run(plain, seed=1)
+    for kind in DRAFTS:
+        drafted = {}
+        for number, request in plain.items():
+            ids = whole.tokens[number]
+            forced = ids[: generator.randrange(len(ids)) * (number % 2)]
+            draft = DRAFTS[kind](ids[len(forced) :], whole.tokens[(number + 1) % len(sources)], generator)
+            drafted[number] = changed(request, forced_ids=forced, sent_ids=forced, draft=draft)
+        together = engine.run(drafted, seed=2)
+        for number, request in drafted.items():
+            rest = whole.reports[number][len(request.constraints.forced_ids) :]
+            assert together.reports[number] == rest, kind
+            assert number % 4 or engine.run({number: request}, seed=0).reports[number] == rest, kind
+        if kind == "right":
+            assert len(set().union(*together.moments.values())) < len(sources), "whole drafts take a step each at most"

@@ -160,7 +160,7 @@ def test_no_field_of_a_request_is_forgotten() -> None:
     varied = {name for each in CHANGES for name in each} - {"sampling", "beam"}
     in_values = {"temperature", "top_k", "top_p", "seed", "size", "length_penalty", "alternatives"}
     assert varied | in_values == names
-    # Never reach the cache: the rest of what is inspected, what is resumed, and who waits for whom.
+    # Never reach the cache: the rest of what is inspected, what is resumed, a draft, and who waits for whom.
     assert set(Inspect.__struct_fields__) - names == {"candidates", "attention", "self_attention", "hypotheses"}
     assert set(GenerationRequest.__struct_fields__) == {
         "prompt",
@@ -169,7 +169,14 @@ def test_no_field_of_a_request_is_forgotten() -> None:
         "resume",
         "inspect",
         "yields_to_new",
+        "draft",
     }
+
+
+def test_a_draft_does_not_change_the_name_of_a_request(engine: Cached) -> None:
+    for draft in ([], [5, 6], [7]):
+        engine.submit(changed(REQUEST, draft=draft))
+    assert len(engine.has) == 1
 
 
 def test_a_greedy_request_has_no_seed(engine: Cached) -> None:

@@ -3,7 +3,7 @@
 from service.engine.generation_request import Beam
 from service.engine.messages import BeamReport, LiveHypothesis, SegmentReport, TokenReport, TokenRun
 from service.supervisor.generation import Generation, Reader
-from tests.generation_requests import generation_request
+from tests.generation_requests import changed, generation_request
 
 REPORTS: list[SegmentReport] = [
     BeamReport(0, [LiveHypothesis(0, [5], -0.1), LiveHypothesis(0, [6], -0.2)]),
@@ -43,6 +43,16 @@ async def test_a_search_that_is_begun_again_reports_no_step_twice() -> None:
                     _deliver(generation, report)
             sent = death
         assert await _received(reader) == REPORTS
+
+
+def test_a_request_that_resumed_others_work_is_continued_behind_all_of_it() -> None:
+    """Its draft is over with the first new token: what follows was chosen already."""
+    request = generation_request([9, 2], 9, forced_ids=[3, 4], sent_ids=[3, 4], draft=[5, 6])
+    generation = Generation(request)
+    assert generation.continuation() == request
+    generation.deliver(TokenRun([5, 7], [-0.2, -0.3]))
+    expected = changed(request, forced_ids=[3, 4, 5, 7], sent_ids=[3, 4, 5, 7], draft=[])
+    assert generation.continuation() == expected
 
 
 async def test_runs_are_continued_after_their_last_token() -> None:
