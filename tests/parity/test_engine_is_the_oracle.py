@@ -1,5 +1,7 @@
 """The engine's continuous batch gives what offline decoding gives, however requests arrive."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -100,11 +102,11 @@ def test_a_draft_changes_nothing_but_the_number_of_steps(run: Run, config: Model
     """A right, a wrong, half a right and a far too long draft, beside one another and behind forced tokens."""
     texts = sources(16)
     expected = greedy_decode(random_model(config), texts, 30)
-    drafts = [
+    drafts: list[Callable[[list[int]], list[int]]] = [
         lambda ids: ids,
         lambda ids: [40, *ids],
         lambda ids: [*ids[: len(ids) // 2], 41],
-        lambda ids: ids + ids * 9,
+        lambda ids: ids * 10,
     ]
     requests = [
         generation_request(
