@@ -20,6 +20,7 @@ from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
 from service.documents.xml_document import Vocabulary, split_xml
 from service.documents.xml_text import decode as decode_xml
+from service.documents.yaml_files import read_yaml
 from service.errors import InvalidRequest, UnsupportedFormat
 
 _LONGEST_NAME: Final = 32
@@ -160,7 +161,10 @@ _ALL: Final = (
     _text("html", "text/html", _HTML),
     _text("htm", "text/html", _HTML),
     _text("txt", "text/plain", _plain(read_text)),
-    _text("md", "text/markdown", TextReader(decode=decode_text, split=split_markdown)),
+    *(
+        _text(name, "text/markdown", TextReader(decode=decode_text, split=split_markdown))
+        for name in ("md", "markdown", "mdx")
+    ),
     _text("srt", "application/x-subrip", _plain(read_subtitles)),
     _text("vtt", "text/vtt", _plain(read_subtitles)),
     _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=partial(_split, read=read_po))),
@@ -168,6 +172,8 @@ _ALL: Final = (
         _text(name, "application/xliff+xml", TextReader(decode=decode_xml, split=split_xliff, has_references=True))
         for name in ("xlf", "xliff")
     ),
+    _text("yaml", "application/yaml", _plain(read_yaml)),
+    _text("yml", "application/yaml", _plain(read_yaml)),
     _text("json", "application/json", _plain(read_json)),
     _text("strings", "text/x-apple-strings", _plain(read_strings)),
     _text("csv", "text/csv", _plain(read_table)),

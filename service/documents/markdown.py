@@ -1,182 +1,181 @@
-"""Markdown to pieces: code, front matter, markers and addresses are copied; paragraphs are joined to one line each."""
+"""Markdown to pieces: blocks by markdown-it, and everything between the texts of blocks as it is.
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+The lines of a translated paragraph are joined to one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Final
 
 import regex
+from markdown_it.token import Token
 
+from service.documents.markdown_inline import Inline
+from service.documents.markdown_parser import DIRECTIVE, parser
 from service.documents.paragraph import Piece, ReadOptions
-from service.documents.passages import Passage, passage_pieces
-from service.documents.tagged import Close, Item, Object, Open, Words
+from service.documents.passages import split_passages
 from service.documents.web_pages import split_page
+from service.documents.yaml_files import yaml_passages
+from service.errors import InvalidRequest, TooLong
 
-_FRONT_MATTER: Final = regex.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z)", regex.M | regex.S)
-_FENCE: Final = regex.compile(r"[\s>]*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?(`{3,}|~{3,}|\$\$)")
-_INDENTED: Final = regex.compile(r"(?: {4}|\t)")
-_MARKERS: Final = regex.compile(
-    r"\s*(?:(?:>|[-*+]|[0-9]{1,9}[.)])(?:\s+|$)|\[[ xX]\]\s+|\[\^[^\]\n]+\]:\s*|#{1,6}\s+|:\s+|!!!\s+\w+\s*)*"
+_LINE: Final = regex.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+_FRONT_MATTER: Final = regex.compile(
+    r"\ufeff?(---|\+\+\+)[ \t]*+\r?\n(?P<fields>.*?)^\1[ \t]*+(?:\r?\n|\Z)", regex.M | regex.S
 )
-_STARTS: Final = regex.compile(r"\s*(?:(?:>|[-*+]|[0-9]{1,9}[.)])\s|#{1,6}\s|\||\[\^[^\]\n]+\]:)")
-_QUOTED: Final = regex.compile(r"\s*(?:>\s?)*")
-_DEFINITION: Final = regex.compile(r" {0,3}\[(?!\^)([^\]\n]+)\]:\s*\S")
-_HTML: Final = regex.compile(
-    r" {0,3}<(?:!|\?|/?(?:address|article|aside|blockquote|body|center|details|dialog|dd|div|dl|dt|fieldset|figcaption|"
-    r"figure|footer|form|h[1-6]|header|hr|iframe|li|link|main|nav|ol|p|pre|script|section|style|summary|table|tbody|td|"
-    r"tfoot|th|thead|tr|ul|video|img|picture)\b)",
-    regex.I,
+_FIELDS: Final = frozenset("title description summary subtitle linkTitle sidebar_label lead excerpt tagline".split())
+_TOML: Final = regex.compile(rf'^(?:{"|".join(_FIELDS)})\s*=\s*"(?P<text>(?:[^"\\\n]++|\\.)*+)"', regex.M)
+_LONGEST: Final = 40_000
+"""Characters of a paragraph: any number of them would take quadratic time."""
+_DIRECTIVE_TITLE: Final = regex.compile(
+    r'[\s>*+-]*(?:(?:!!!|\?\?\?\+?|===[!+]*)[^"\n]*"(?P<text>[^"\n]+)"'
+    r"|:{3,}\s*+(?:\{[^{}\n]*\}|[\w-]++)(?:\[(?P<text>[^\]\n]+)\]|[ \t]++(?!\{)(?P<text>[^\n]*[^\s:{]))?)"
 )
-_HEADING_END: Final = regex.compile(r"(?:\s+#+|\s*\{#[^}]*\})?\s*\Z")
-_TABLE_RULE: Final = regex.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
-_CELL: Final = regex.compile(r"(?:[^|\\`]++|\\.|`[^`]*+`|[\\`])++|\|")
-_INLINE: Final = regex.compile(
-    r"(?P<copied>(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`)|\\[!-/:-@\[-`{-~]|<(?:[a-z][a-z0-9+.-]+:|[^\s<>@]+@)[^\s<>]*+>|"
-    r"\[\^[^\]\s]+\]|<!--.*?-->|\{[%{].*?[%}]\}|\$[^\s$](?:[^$\n]*[^\s$])?\$(?![0-9]))"
-    r"|(?P<hard>(?: {2,}|\\)\r?\n\s*)|(?P<soft>[ \t]*\r?\n[ \t]*)"
-    r"|(?P<link>!?\[)(?P<label>(?:[^\[\]\\]|\\.|!?\[[^\[\]]*\](?:\([^()\s]*\))?)*+)"
-    r"(?P<address>\]\((?:[^()\\\n]|\\.|\([^()\n]*\))*+\)|\]\[[^\]\n]*+\]|\])"
-    r"|(?P<mark>\*{1,3}|~~|(?<!\w)_{1,3})(?=[^\s*_])(?P<marked>.+?)(?<=[^\s*_\\])(?P=mark)(?![*\w]|(?<=_)\w)"
-    r"|(?P<tag><(?P<name>[A-Za-z][\w-]*)(?:\s[^<>]*)?(?<!/)>)(?P<within>.*?)(?P<end></(?P=name)>)"
-    r"|(?P<single></?[A-Za-z][^<>]*>)",
-    regex.S,
+_ALERT: Final = regex.compile(r"\[![\w-]+\][-+]?")
+_SCRIPT: Final = regex.compile(r"(?:import\s[^\n]*['\"]|export\s+(?:const|default|function|let|var|async)\b)")
+_COPIED_LINE: Final = regex.compile(
+    r"\{(?![{%])[^\n]*\}$|\\[A-Za-z]+(?:\[[^\]\n]*\]|\{[^}\n]*\})*$|\[\[?_?TOC_?\]?\]$|-{1,2}8<-{1,2}|%%.*%%$", regex.I
+)
+_SHORTCODE: Final = regex.compile(r"(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>)$")
+_MARKS: Final = regex.compile(r"\*\[[^\]\n]+\]:\s*+|\[[ xX]\]\s++")
+"""An abbreviation, or a box to check."""
+_COMPONENT: Final = regex.compile(r"""</?[A-Z][\w.]*+(?:\s(?:[^<>"'{}]++|"[^"]*+"|'[^']*+'|\{[^{}]*+\})*+)?/?>""")
+_ARGUMENT: Final = regex.compile(
+    r"""(?<![\w-])(?:title|label|alt|caption|description|summary|header|tagline)=(?:"(?P<text>[^"\n]+)"|'(?P<text>[^'\n]+)')"""
 )
 
 
-def split_markdown(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split Markdown into its paragraphs, headings, list items and table cells."""
-    return _Reader(text).read()
+def split_markdown(text: str, options: ReadOptions) -> Iterator[Piece]:
+    """Split Markdown into its texts: paragraphs, headings, cells, titles."""
+    front = _FRONT_MATTER.match(text)
+    if front is not None:
+        yield from _front_matter(front)
+        text = text[front.end() :]
+    yield from _Reader(text, options).read()
+
+
+def _front_matter(found: regex.Match[str]) -> Iterator[Piece]:
+    fields = found["fields"]
+    yield found[0][: found.start("fields")]
+    try:
+        if found[1] == "---":
+            yield from list(split_passages(fields, yaml_passages(fields, _FIELDS.__contains__)))
+        else:
+            yield from _cut(fields, _TOML, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'), "title")
+    except InvalidRequest:  # a template of a site may have fields that are no YAML
+        yield fields
+    yield found[0][found.end("fields") :]
+
+
+def _cut(
+    text: str, pattern: regex.Pattern[str], encode: Callable[[str], str] = str, context: str = "attribute"
+) -> Iterator[Piece]:
+    """Cut a text at the groups `text` of a pattern, which are paragraphs."""
+    done = 0
+    for found in pattern.finditer(text):
+        start, end = found.span("text")
+        if start >= 0:
+            yield text[done:start]
+            yield from Inline(found["text"], {}).pieces(found["text"], context, encode)
+            done = end
+    yield text[done:]
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
-        front = _FRONT_MATTER.match(text)
-        self._front = front[0] if front else ""
-        self._lines = text[len(self._front) :].splitlines(keepends=True)
-        self._labels = {found[1].lower() for line in self._lines if (found := _DEFINITION.match(line))}
+    def __init__(self, text: str, options: ReadOptions) -> None:
+        self._lines = _LINE.findall(text)
+        self._starts = [0, *accumulate(map(len, self._lines))]
+        self._text = text
+        self._options = options
+        self._done = 0
+        env: dict[str, Any] = {}
+        self._tokens = parser().parse(text, env)
+        self._labels = env.get("references", {})
 
     def read(self) -> Iterator[Piece]:
-        yield self._front
-        number = 0
-        is_after_blank, is_in_list = True, False
-        while number < len(self._lines):
-            line = self._lines[number]
-            end = self._copied_end(number, may_be_indented=is_after_blank and not is_in_list)
-            if end > number:
-                yield "".join(self._lines[number:end])
-            elif _HTML.match(line):
-                end = self._until_blank(number)
-                yield from split_page("".join(self._lines[number:end]), ReadOptions(target=""))
-            elif self._is_table(number):
-                end = number + 1
-                yield from self._row(line)
-            else:
-                end = self._paragraph_end(number)
-                yield from self._paragraph("".join(self._lines[number:end]))
-            is_after_blank = not self._lines[end - 1].strip()
-            if not is_after_blank:
-                is_in_list = bool(regex.match(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s", line)) or (
-                    is_in_list and line[:1].isspace()
-                )
-            number = end
+        line, context = 0, "text"
+        for token in self._tokens:
+            line = token.map[0] if token.map else line
+            if token.type.endswith("_open"):
+                context = {"heading_open": "heading", "th_open": "cell", "td_open": "cell"}.get(token.type, "text")
+            if token.type == f"container_{DIRECTIVE}_open":
+                yield from self._until(self._starts[line])
+                yield from _cut(self._take(self._starts[line + 1]), _DIRECTIVE_TITLE, context="title")
+            elif token.type == "html_block" and token.map:
+                yield from self._until(self._starts[line])
+                yield from self._html(self._take(self._starts[token.map[1]]))
+            elif token.type == "inline" and context == "cell":
+                yield from self._cell(token, line)
+            elif token.type == "inline":
+                yield from self._paragraph(token, line, context)
+        yield self._text[self._done :]
 
-    def _copied_end(self, number: int, *, may_be_indented: bool) -> int:
-        """Return the end of the copied lines that begin at `number`; `number` if the line there is translated."""
-        line = self._lines[number]
-        if not line.strip() or _DEFINITION.match(line) or _TABLE_RULE.match(line):
-            return number + 1
-        if fence := _FENCE.match(line):
-            closing = regex.compile(rf"[\s>]*{regex.escape(fence[1])}{regex.escape(fence[1][0])}*\s*\Z")
-            if fence[1] == "$$" and line.count("$$") > 1:
-                return number + 1
-            rest = range(number + 1, len(self._lines))
-            return next((each + 1 for each in rest if closing.match(self._lines[each])), len(self._lines))
-        end = number
-        while may_be_indented and end < len(self._lines) and _INDENTED.match(self._lines[end]):
-            end += 1
-        return end
+    def _until(self, position: int) -> Iterator[Piece]:
+        if position > self._done:
+            yield self._take(position)
 
-    def _until_blank(self, number: int) -> int:
-        rest = range(number, len(self._lines))
-        return next((each for each in rest if not self._lines[each].strip()), len(self._lines))
+    def _take(self, position: int) -> str:
+        """Return the text up to a position."""
+        raw, self._done = self._text[self._done : position], max(position, self._done)
+        return raw
 
-    def _is_table(self, number: int) -> bool:
-        line = self._lines[number]
-        is_before_rule = number + 1 < len(self._lines) and "|" in line and "-" in self._lines[number + 1]
-        return line.lstrip().startswith("|") or (
-            is_before_rule and "|" in self._lines[number + 1] and bool(_TABLE_RULE.match(self._lines[number + 1]))
-        )
-
-    def _paragraph_end(self, number: int) -> int:
-        end = number + 1
-        if regex.match(r"[\s>]*#{1,6}\s", self._lines[number]):
-            return end
-        while end < len(self._lines):
-            line = self._lines[end]
-            bare = line[_QUOTED.match(line).end() :] if _QUOTED.match(self._lines[number])[0].strip() else line
-            if (
-                not bare.strip()
-                or _STARTS.match(bare)
-                or _FENCE.match(line)
-                or _HTML.match(line)
-                or regex.fullmatch(r"\s*(?:=+|-+|(?:[-*_]\s*){3,})\s*", bare)
-            ):
-                break
-            end += 1
-        return end
-
-    def _row(self, line: str) -> Iterator[Piece]:
-        for part in _CELL.findall(line):
-            space = part[: len(part) - len(part.lstrip())]
-            content = part.strip()
-            yield space
-            yield from self._text(content)
-            yield part[len(space) + len(content) :]
-
-    def _paragraph(self, text: str) -> Iterator[Piece]:
-        markers = _MARKERS.match(text)
-        start = markers.end() if markers else 0
-        end = _HEADING_END.search(text, start).start() if "#" in text else len(text.rstrip())
-        end = max(start, end)
-        first, *others = text[start:end].splitlines(keepends=True) or [""]
-        quoted = ">" in text[:start]
-        content = first + "".join(line[_QUOTED.match(line).end() :] if quoted else line for line in others)
-        yield text[:start]
-        yield from self._text(content, text[start:end])
-        yield text[end:]
-
-    def _text(self, content: str, source: str | None = None) -> list[Piece]:
-        raw = content if source is None else source
-        return passage_pieces(raw, Passage((0, 0), items=list(self._items(content))))
-
-    def _items(self, text: str) -> Iterator[Item]:
+    def _html(self, raw: str) -> Iterator[Piece]:
+        """Read a block of HTML; tags of components have titles in their attributes."""
         done = 0
-        for found in _INLINE.finditer(text):
-            if found.start() > done:
-                yield Words(text[done : found.start()])
+        for found in _COMPONENT.finditer(raw):
+            yield from split_page(raw[done : found.start()], self._options)
+            yield from _cut(found[0], _ARGUMENT)
             done = found.end()
-            yield from self._found(found)
-        if done < len(text):
-            yield Words(text[done:])
+        yield from split_page(raw[done:], self._options)
 
-    def _found(self, found: regex.Match[str]) -> Sequence[Item]:
-        if found["hard"]:
-            return [Object([found[0]], is_break=True)]
-        if found["ticks"] == "`" and "\n" not in found[0]:
-            return [Words(found[0])]  # copied as a word of its sentence
-        if found["soft"]:
-            return [Words(" ")]
-        if found["mark"]:
-            return [Open(found["mark"]), *self._items(found["marked"]), Close(found["mark"])]
-        if found["tag"]:
-            return [Open(found["tag"]), *self._items(found["within"]), Close(found["end"])]
-        if found["link"]:
-            return self._link(found["link"], found["label"], found["address"])
-        if found["ticks"] == "`" and "\n" not in found[0]:
-            return [Words(found[0])]  # copied as a word of its sentence
-        return [Object([found[0]], is_break=found[0].lower().startswith("<br"))]
+    def _cell(self, token: Token, line: int) -> Iterator[Piece]:
+        start = max(self._done, self._starts[line])
+        for content in (token.content, token.content.replace("|", "\\|")):
+            found = self._text.find(content, start, self._starts[line + 1])
+            if content and found >= 0:
+                yield from self._until(found)
+                inline = Inline(content, self._labels, is_cell=True)
+                yield from inline.pieces(self._take(found + len(content)), "cell")
+                return
 
-    def _link(self, opening: str, label: str, address: str) -> Sequence[Item]:
-        if address in ("]", "[]", "][]"):
-            if label.lower() not in self._labels:
-                return [Words(opening), *self._items(label), Words(address)]
-            address = f"][{label}]"  # the label is an address, too, and stays
-        return [Open(opening, is_link=True), *self._items(label), Close(address)]
+    def _paragraph(self, token: Token, line: int, context: str) -> Iterator[Piece]:
+        if len(token.content) > _LONGEST:
+            raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
+        lines = [each.lstrip(" \t") for each in token.content.split("\n")]
+        if _SCRIPT.match(lines[0]):
+            return
+        places = [self._place(line + number, content) for number, content in enumerate(lines)]
+        if any(start < self._done for start, _ in places):
+            return  # a text that stands elsewhere, such as a reference: it is copied
+        first = 0
+        for number, content in enumerate(lines):
+            if alert := _ALERT.match(content) if number == 0 else None:
+                first = 1
+                yield from self._lines_of(line, [content[alert.end() :].strip()], context="title")
+            elif _COPIED_LINE.match(content.rstrip()):
+                yield from self._lines_of(line + first, lines[first:number], context)
+                first = number + 1
+            elif _SHORTCODE.match(content.rstrip()):
+                yield from self._lines_of(line + first, lines[first:number], context)
+                start, end = places[number]
+                yield from self._until(start)
+                yield from _cut(self._take(end), _ARGUMENT)
+                first = number + 1
+        yield from self._lines_of(line + first, lines[first:], context)
+
+    def _lines_of(self, line: int, lines: Sequence[str], context: str) -> Iterator[Piece]:
+        """Read lines that are one text."""
+        if not any(lines):
+            return
+        places = [self._place(line + number, content) for number, content in enumerate(lines)]
+        skipped = _MARKS.match(lines[0])
+        text = "\n".join(lines)[skipped.end() if skipped else 0 :].rstrip()
+        joints = [self._text[before[1] : after[0]] for before, after in pairwise(places)]
+        yield from self._until(places[0][0] + (skipped.end() if skipped else 0))
+        yield from Inline(text, self._labels, joints).pieces(self._take(places[-1][1]), context)
+
+    def _place(self, line: int, content: str) -> tuple[int, int]:
+        """Return where a line of a paragraph stands: at the end of its line, except in headings with marks there."""
+        raw, content = self._lines[line], content.rstrip()
+        bare = raw.rstrip()
+        column = len(bare) - len(content) if bare.endswith(content) else raw.find(content)
+        return self._starts[line] + column, self._starts[line] + column + len(content)

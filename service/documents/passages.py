@@ -51,6 +51,8 @@ class Passage(NamedTuple):
     """True if the words of the items have character references, and so does the translation."""
     is_in_place: bool = True
     """False if the place holds something other than the text, such as an empty or an old translation."""
+    write_text: Callable[[str], str] | None = None
+    """Writes plain text between items."""
     kept: str = ""
     """Why the text stays as it is; "" for a text to translate."""
 
@@ -74,7 +76,7 @@ def passage_pieces(source: str | Sequence[Piece], passage: Passage) -> list[Piec
     items = plain_items(passage.text) if passage.items is None else passage.items
     if passage.has_references:
         items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
-    write_text = partial(escape, quote=False) if passage.has_references else str
+    write_text = passage.write_text or (partial(escape, quote=False) if passage.has_references else str)
     found = next(iter(inline_paragraph(source, items, write_text, passage.context)), "")
     if isinstance(found, str):
         return list(source)

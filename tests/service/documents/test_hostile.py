@@ -212,6 +212,8 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
     "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
     "broken strings": ("a.strings", b'"a" = "b";\n"c" "d";', "the strings are broken after line 1"),
+    "broken yaml": ("a.yaml", b"a: [1\nb: 2", r"the YAML is broken: .* \(line 2\)"),
+    "yaml without end": ("a.yaml", b"[" * 5_000, "the YAML is"),
     "an open quote": ("a.csv", b'a,"b\n', "a quote in row 1 is not closed"),
 }
 

@@ -5,77 +5,6 @@ import pytest
 from service.errors import InvalidRequest
 from tests.service.documents.conftest import FILES, Rewrite, same
 
-MARKDOWN = """---
-title: "front matter"
----
-
-# The *report* #
-
-A **bold word** and a [link](https://example.org "title")
-on a second line with `code` and two spaces\x20\x20
-after a break, ![picture](x.png), [one][1] and [short].
-
-> quoted
-> text
-
-- [ ] item
-- item
-  goes on
-
-1. <b>tag</b> and \\* star
-
-```python
-print("hello")
-```
-
-    indented code
-
-| Name | Value |
-|------|-------|
-| house | 12 |
-
-<p>html</p>
-
-Heading
-=======
-
-[1]: https://example.org
-[short]: https://example.org/s
-"""
-MARKDOWN_IN_CAPITALS = """---
-title: "front matter"
----
-
-# THE *REPORT* #
-
-A **BOLD WORD** AND A [LINK](https://example.org "title") ON A SECOND LINE WITH `CODE` AND TWO SPACES\x20\x20
-AFTER A BREAK, ![PICTURE](x.png), [ONE][1] AND [SHORT][short].
-
-> QUOTED TEXT
-
-- [ ] ITEM
-- ITEM GOES ON
-
-1. <b>TAG</b> AND \\* STAR
-
-```python
-print("hello")
-```
-
-    indented code
-
-| NAME | VALUE |
-|------|-------|
-| HOUSE | 12 |
-
-<p>HTML</p>
-
-HEADING
-=======
-
-[1]: https://example.org
-[short]: https://example.org/s
-"""
 PO = """# comment
 msgid ""
 msgstr ""
@@ -116,7 +45,6 @@ XLIFF = """<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><f
 CASES = {
     "text": ("a.txt", "first line\r\n\n  - item\nlast", "FIRST LINE\r\n\n  - ITEM\nLAST"),
     "text with markup characters": ("a.txt", "a < b & c <b>d</b>", "A < B & C <b>D</b>"),
-    "markdown": ("a.md", MARKDOWN, MARKDOWN_IN_CAPITALS),
     "json": (
         "a.json",
         '{"a": "x <b>y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "é\\n\\u00e9"}',
@@ -127,6 +55,12 @@ CASES = {
         '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cats";',
         '/* Title = "x"; */\n"title" = "THE \\"CAT\\"";\n// b\nkey.b = "%D CATS";',
     ),
+    "yaml": (
+        "a.yaml",
+        "en:\r\n  a: see you # no\r\n  b: [1, true, \"it\\u0027s\", 'so']\r\n  c: |\r\n    one\r\n    two\r\n",
+        "en:\r\n  a: SEE YOU # no\r\n  b: [1, true, \"IT'S\", 'SO']\r\n  c: |\r\n    ONE\r\n    TWO\r\n",
+    ),
+    "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\n", "d: >-\n  FOLD ED\ne: F\n"),
     "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n'),
     "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
     "html": (

@@ -1,0 +1,160 @@
+"""The inside of a paragraph of Markdown: inline tokens of the parser to items."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import regex
+from markdown_it.token import Token
+
+from service.documents.markdown_parser import parser
+from service.documents.paragraph import Paragraph, Piece
+from service.documents.passages import Passage, passage_pieces
+from service.documents.tagged import Close, Item, Object, Open, Words
+from service.text.markup.tokenizer import TokenKind, tokenize
+from service.text.placeholders import find_verbatim
+
+_TITLE: Final = regex.compile(r"""\]\(.*\s(?:"(?P<a>[^"\n]+)"|'(?P<a>[^'\n]+)'|\((?P<a>[^()\n]+)\))\s*\)""")
+_ATTRIBUTES: Final = regex.compile(r"\{[:#.]")
+_CODE: Final = regex.compile(r"(`+[^`]*`+)")
+Labels = Mapping[str, Any]
+"""The definitions of links in the document, as the parser keeps them."""
+
+
+class Inline(NamedTuple):
+    """A text of Markdown."""
+
+    text: str
+    labels: Labels
+    joints: Sequence[str] = ()
+    """What stands in the document between two lines of the text."""
+    is_cell: bool = False
+
+    def pieces(self, source: str, context: str = "text", encode: Callable[[str], str] = str) -> list[Piece]:
+        """Make a paragraph, which stands in the document as `source`."""
+        reader = _Reader(self)
+        items = reader.items()
+        passage = Passage((0, 0), encode=encode, context=context, items=items, write_text=reader.written)
+        return passage_pieces(reader.source(source), passage)
+
+
+class _Reader:
+    def __init__(self, inline: Inline) -> None:
+        self._inline = inline
+        self._escaped = set("|") if inline.is_cell else set()
+        """Characters that have a backslash in the source, and get one in the translation."""
+        self._inner: list[tuple[str, Sequence[Piece]]] = []
+
+    def items(self) -> list[Item]:
+        tokens: list[Token] = []
+        text = self._inline.text
+        parser().inline.parse(text, parser(), {"references": self._inline.labels}, tokens)
+        # The text of a bare address is the address.
+        starts = {number for number, token in enumerate(tokens) if _is_address(token)}
+        kept = (token for number, token in enumerate(tokens) if not {number - 1, number - 2} & starts)
+        return _paired([self._item(token) for token in kept])
+
+    def source(self, source: str) -> list[Piece]:
+        """Return the source with the paragraphs in it, such as titles of links."""
+        pieces: list[Piece] = []
+        for raw, inner in self._inner:
+            before, _, source = source.partition(raw)
+            pieces += [before, *inner]
+        return [*pieces, source]
+
+    def written(self, text: str) -> str:
+        """Write plain text: what was escaped in the source is escaped again, but not in code."""
+        if not self._escaped:
+            return text
+        pattern = regex.compile(rf"(?<!\\)[{regex.escape(''.join(sorted(self._escaped)), special_only=False)}]")
+        parts = _CODE.split(text)
+        parts[::2] = [pattern.sub(lambda found: f"\\{found[0]}", part) for part in parts[::2]]
+        return "".join(parts)
+
+    def _item(self, token: Token) -> Item:
+        start, end = token.meta.get("span", (0, 0))
+        raw = self._inline.text[start:end]
+        if _is_address(token):
+            return Object([raw])
+        match token.type:
+            case "text" | "text_special" | "softbreak" | "code_inline" | "copied":
+                return self._words(token, raw)
+            case "hardbreak":
+                joint = self._inline.joints[self._inline.text.count("\n", 0, start)]
+                return Object([raw[: raw.startswith("\\")] + joint], is_break=True)
+            case "link_open" | "link_close" | "image":
+                return self._link(token, raw, token.meta["label_end"] - start)
+            case kind if kind.endswith("_open"):
+                return Open(token.markup)
+            case kind if kind.endswith("_close"):
+                return Close(token.markup)
+        return Object([raw], is_break=raw.lower().startswith("<br"))
+
+    def _words(self, token: Token, raw: str) -> Item:
+        match token.type:
+            case "softbreak":
+                return Words(" ")
+            case "text":
+                return Words(token.content)
+            case "text_special":
+                if token.info == "escape" and len(token.content) == 1:
+                    self._escaped.add(token.content)
+                    return Words(token.content)
+                return Words(token.markup)
+        # Code and the like are words of their sentence if the translation copies them.
+        is_word = "\n" not in raw and not _ATTRIBUTES.match(raw) and find_verbatim(raw) == [(0, len(raw))]
+        return Words(raw) if is_word else Object([raw])
+
+    def _link(self, token: Token, raw: str, label_end: int) -> Item:
+        if token.type == "link_open":
+            return Open("[", is_link=True)
+        if token.type == "image":
+            label = Inline(raw[2:label_end], self._inline.labels).pieces(raw[2:label_end], "attribute")
+            self._note(raw[2:label_end], label)
+            return Object(["![", *label, *self._titled(raw[label_end:])])
+        address = raw[label_end:]
+        if address in ("]", "[]", "][]"):  # the label is an address, too, and stays
+            return Close(f"][{raw[1:label_end]}]")
+        return Close("", self._titled(address))
+
+    def _titled(self, raw: str) -> list[Piece]:
+        """Return the end of a link, whose title is a paragraph."""
+        title = _TITLE.match(raw)
+        if title is None:
+            return [raw]
+        start, end = title.span("a")
+        inner = Inline(title["a"], {}).pieces(title["a"], "attribute")
+        self._note(title["a"], inner)
+        return [raw[:start], *inner, raw[end:]]
+
+    def _note(self, raw: str, inner: Sequence[Piece]) -> None:
+        if any(isinstance(piece, Paragraph) for piece in inner):
+            self._inner.append((raw, inner))
+
+
+def _is_address(token: Token) -> bool:
+    return token.type == "link_open" and token.markup == "autolink"
+
+
+def _paired(items: Sequence[Item]) -> list[Item]:
+    """Make a wrapper of each pair of HTML's tags that fits between the other wrappers."""
+    paired = list(items)
+    opened: list[tuple[str, int]] = []  # names of tags, and "" for other wrappers
+    for number, item in enumerate(items):
+        if isinstance(item, Open):
+            opened.append(("", number))
+        elif isinstance(item, Close):
+            while opened and opened.pop()[0]:
+                pass
+        elif _raw(item).startswith("<"):
+            tag = next(tokenize(_raw(item)))
+            if tag.kind is TokenKind.OPEN and not tag.is_empty:
+                opened.append((tag.name, number))
+            elif tag.kind is TokenKind.CLOSE and opened and opened[-1][0] == tag.name:
+                place = opened.pop()[1]
+                paired[place], paired[number] = Open(_raw(items[place])), Close(_raw(item))
+    return paired
+
+
+def _raw(item: Item) -> str:
+    """Return the text of an object that is a tag."""
+    return str(item.pieces[0]) if isinstance(item, Object) and len(item.pieces) == 1 else ""
