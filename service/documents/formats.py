@@ -14,7 +14,7 @@ from service.documents.markdown import split_markdown
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import Passage, split_passages
 from service.documents.strings_files import read_strings
-from service.documents.subtitles import read_subtitles
+from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
 from service.documents.text_files import decode_text, read_json, read_table, read_text
 from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
@@ -165,8 +165,16 @@ _ALL: Final = (
         _text(name, "text/markdown", TextReader(decode=decode_text, split=split_markdown))
         for name in ("md", "markdown", "mdx")
     ),
-    _text("srt", "application/x-subrip", _plain(read_subtitles)),
-    _text("vtt", "text/vtt", _plain(read_subtitles)),
+    *(
+        _text(name, media_type, TextReader(decode=decode_subtitles, split=partial(_split, read=read)))
+        for name, media_type, read in (
+            ("srt", "application/x-subrip", read_subtitles),
+            ("vtt", "text/vtt", read_subtitles),
+            ("sbv", "text/x-subviewer", read_subtitles),
+            ("ass", "text/x-ass", read_events),
+            ("ssa", "text/x-ssa", read_events),
+        )
+    ),
     _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=partial(_split, read=read_po))),
     *(
         _text(name, "application/xliff+xml", TextReader(decode=decode_xml, split=split_xliff, has_references=True))

@@ -1,149 +1,134 @@
-"""SubRip and WebVTT subtitles to pieces: cues that share a sentence are translated together, and split again."""
+"""Subtitles to cues: SubRip, WebVTT, SubViewer (sbv), and SubStation Alpha (ass, ssa). All but texts is copied."""
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
 
 import regex
 
+from service.documents.cues import Cue, cue_passages
 from service.documents.paragraph import ReadOptions
-from service.documents.passages import Passage, plain_items
-from service.documents.tagged import Item, Object, Words
+from service.documents.passages import Passage
+from service.documents.text_files import decode_text
 from service.errors import InvalidRequest
 
-_TIME: Final = r"(?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3}"
-_CUE: Final = regex.compile(
-    rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*+\r?\n(?P<text>(?:[^\r\n]*[^\s][^\r\n]*(?:\r?\n|\Z))*+)", regex.M
-)
-_NOTE: Final = regex.compile(r"^(?:NOTE|STYLE|REGION)\b.*?(?:\r?\n[ \t]*\r?\n|\Z)", regex.M | regex.S)
-_SENTENCE_END: Final = regex.compile(r"(?:[.!?…:;。！？♪)\]]|--|—)[\"”»’']?(?:</[^>]*>)*\s*\Z")
-_SPEAKER: Final = regex.compile(r"\s*(?:<[^>]*>)*(?:[-–—]\s|♪|\[|\(|[A-Z]{2,}:)")
-_NO_WORDS: Final = regex.compile(r"(\{\\[^{}\n]*\}|<[0-9][0-9:.]*>|[♪♫]+)")
-"""Styles, times and notes of music: they are copied."""
-_WORD: Final = regex.compile(r"(?:<[^<>]*>|\{\\[^{}]*\}|\S)+")
-_MARKUP: Final = regex.compile(r"<[^<>]*>|\{\\[^{}]*\}")
-_TAG: Final = regex.compile(r"<(/?)([A-Za-z]+)[^<>]*>")
-_MOST_CUES: Final = 6
-"""The most cues of one sentence."""
+_TIME: Final = r"((?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3})"
+_TIMING: Final = regex.compile(rf"\ufeff?[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?P<settings>[^\n]*)")
+_NUMBER: Final = regex.compile(r"\ufeff?\s*[0-9]{1,9}\s*")
+_NOTES: Final = ("NOTE", "STYLE", "REGION")
+_AUTOMATIC: Final = "align:start position:0%"
+"""The settings of YouTube's automatic captions."""
+_WORD_TIME: Final = regex.compile(r"<[0-9:.]{5,15}>(?:<c>)?|(?<=<[0-9:.]{5,15}><c>[^<>]{0,100})</c>")
+_EVENT: Final = regex.compile(r"Dialogue:[^\n]*")
+_FIELDS: Final = regex.compile(r"^Format:(?P<names>[^\n]*\bText)[ \t\r]*$", regex.M)
+_DRAWING: Final = regex.compile(r"\{[^{}]*\\p[1-9][^{}]*\}")
+_KARAOKE: Final = regex.compile(r"\{[^{}]*\\[kK][of]?[0-9]")
+_MOST_PAIRS: Final = 0.1
+_WESTERN: Final = "windows-1252"
 
 
-class _Cue(NamedTuple):
-    start: int
-    end: int
-    lines: Sequence[str]
+def decode_subtitles(data: bytes) -> tuple[str, str]:
+    """Decode UTF-8, UTF-16, or Windows-1252, in which many subtitles of western languages are written."""
+    try:
+        return decode_text(data)
+    except InvalidRequest:
+        high = regex.findall(rb"[\x80-\xff]+", data)
+        pairs = sum(len(found) > 1 for found in high)
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data or pairs > _MOST_PAIRS * len(high):
+            raise
+    try:
+        return data.decode(_WESTERN), _WESTERN
+    except UnicodeDecodeError:
+        raise InvalidRequest("file", "it is neither UTF-8 nor Windows-1252; save it as UTF-8") from None
 
 
 def read_subtitles(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the sentences of subtitles. Timings, numbers and styles are copied."""
+    """Read the sentences of SubRip, WebVTT and SubViewer. Numbers, timings and settings are copied."""
     is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
-    notes = [found.span() for found in _NOTE.finditer(text)] if is_vtt else []
-    cues = [
-        _Cue(found.start("text"), found.start("text") + len(found["text"].rstrip()), found["text"].split("\n"))
-        for found in _CUE.finditer(text)
-        if not any(start <= found.start() < end for start, end in notes)
-    ]
+    cues = list(_cues(text, is_vtt=is_vtt))
     if not cues and text.strip("\ufeff \r\n\t") not in ("", "WEBVTT"):
         raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
     return _passages(text, cues, has_references=is_vtt)
 
 
-def _passages(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Iterator[Passage]:
-    first = 0
-    while first < len(cues):
-        last = first + 1
-        while last < len(cues) and last - first < _MOST_CUES and _is_continued(text, cues[last - 1], cues[last]):
-            last += 1
-        yield _sentence(text, cues[first:last], has_references=has_references)
-        first = last
+def _passages(text: str, cues: Sequence[Cue], *, has_references: bool) -> Iterator[Passage]:
+    for is_automatic, group in groupby(cues, lambda cue: has_references and _is_automatic(text, cue)):
+        if is_automatic:
+            yield from _lines_of_automatic(text, group)
+        else:
+            yield from cue_passages(text, group, has_references=has_references)
 
 
-def _is_continued(text: str, cue: _Cue, following: _Cue) -> bool:
-    before, after = text[cue.start : cue.end], text[following.start : following.end]
-    return bool(before and after) and not (_SENTENCE_END.search(before) or _SPEAKER.match(after))
+def _is_automatic(text: str, cue: Cue) -> bool:
+    return cue.position == _AUTOMATIC or _WORD_TIME.search(text, *cue.place) is not None
 
 
-def _sentence(text: str, cues: Sequence[_Cue], *, has_references: bool) -> Passage:
-    parts = [text[cue.start : cue.end] for cue in cues]
-    between = [text[one.end : two.start] for one, two in pairwise(cues)]
-    items: list[Item] = []
-    for part in parts:
-        for line in part.splitlines():
-            if items:
-                # A new speaker begins a new sentence; other lines end anywhere.
-                items.append(Object(["\n"], is_break=True) if _SPEAKER.match(line) else Words(" "))
-            items += _line_items(line)
-
-    def write(translation: str) -> str:
-        return _share(translation, parts, between)
-
-    return Passage(
-        (cues[0].start, cues[-1].end), encode=write, context="cue", items=items, has_references=has_references
-    )
-
-
-def _line_items(line: str) -> Iterator[Item]:
-    for number, part in enumerate(_NO_WORDS.split(line)):
-        if number % 2:
-            yield Object([part])
-        elif part:
-            yield from plain_items(part)
-
-
-def _share(translation: str, parts: Sequence[str], between: Sequence[str]) -> str:
-    """Divide the words of a translation among the cues of its text, by their lengths."""
-    speeches = translation.split("\n") if len(parts) == 1 else [translation.replace("\n", " ")]
-    words = [_WORD.findall(speech) for speech in speeches]
-    if len(parts) == 1:
-        newline = "\r\n" if "\r\n" in parts[0] else "\n"
-        lines = max(len(parts[0].splitlines()) // len(words), 1)
-        return newline.join(part for speech in words for part in _wrapped(speech, lines))
-    shares = _shares(words[0], [len(_MARKUP.sub("", part)) for part in parts])
-    written = []
-    for part, share in zip(parts, _with_open_tags(shares), strict=True):
-        newline = "\r\n" if "\r\n" in part else "\n"
-        written.append(newline.join(_wrapped(share, len(part.splitlines()))))
-    return "".join(each for pair in zip(written, [*between, ""], strict=True) for each in pair)
+def _cues(text: str, *, is_vtt: bool) -> Iterator[Cue]:
+    """Find the cues. In WebVTT a cue ends at an empty line, elsewhere only before the header of the next one."""
+    cue: tuple[int, regex.Match[str]] | None = None  # where the text begins, and the line before it
+    position = end = before_last = 0  # `end` is that of the last line with text, `before_last` of the one before
+    is_number = is_in_note = was_empty = False
+    for line in regex.finditer(r"[^\n]*+(?:\n|\Z)", text):
+        raw, position = line[0].rstrip("\r\n"), line.end()
+        if is_vtt and not raw:
+            is_in_note = False
+            if cue is not None:
+                yield _cue(cue, end)
+                cue = None
+        elif is_vtt and was_empty and raw.startswith(_NOTES):
+            is_in_note = True
+        elif not is_in_note and (timing := _TIMING.match(raw)) is not None:
+            if cue is not None:
+                yield _cue(cue, before_last if is_number else end)
+            cue, end, before_last, is_number = (position, timing), position, position, False
+        elif raw.strip():
+            is_number = _NUMBER.fullmatch(raw) is not None and (not is_vtt or cue is not None)
+            before_last, end = end, line.start() + len(raw)
+        was_empty = not raw
+    if cue is not None:
+        yield _cue(cue, end)
 
 
-def _wrapped(words: Sequence[str], lines: int) -> Iterator[str]:
-    for share in _shares(words, [1] * lines):
-        if share:
-            yield " ".join(share)
+def _cue(found: tuple[int, regex.Match[str]], end: int) -> Cue:
+    start, timing = found
+    return Cue((start, max(start, end)), _seconds(timing[1]), _seconds(timing[2]), timing["settings"].strip())
 
 
-def _shares(words: Sequence[str], lengths: Sequence[int]) -> list[list[str]]:
-    """Divide words in their order by lengths; each share gets at least one word if there are enough."""
-    total, shares, done = max(sum(lengths), 1), [], 0
-    ends = list(accumulate(len(_MARKUP.sub("", word)) + 1 for word in words))
-    for number, limit in enumerate(accumulate(lengths)):
-        left = len(lengths) - number - 1
-        most = max(len(words) - left, done)
-        least = min(done + 1, most)
-        wanted = limit / total * (ends[-1] if ends else 0)
-        end = max(min(_nearest(ends, wanted), most), least) if left else len(words)
-        shares.append([*words[done:end]])
-        done = end
-    return shares
+def _seconds(time: str) -> float:
+    hours_and_minutes, _, seconds = time.replace(",", ".").rpartition(":")
+    hours, _, minutes = hours_and_minutes.rpartition(":")
+    return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
 
 
-def _nearest(ends: Sequence[int], wanted: float) -> int:
-    """Return the number of words whose joint length is nearest to the wanted one."""
-    return min(range(len(ends) + 1), key=lambda count: abs((ends[count - 1] if count else 0) - wanted))
+def _lines_of_automatic(text: str, cues: Iterable[Cue]) -> Iterator[Passage]:
+    """Read automatic captions: each line comes again in the next cue. Times of words are left out."""
+    for cue in cues:
+        for line in regex.finditer(r"[^\r\n]+", text[slice(*cue.place)]):
+            start, words = cue.place[0] + line.start(), _WORD_TIME.sub("", line[0])
+            for found in cue_passages(words, [Cue((0, len(words)), 0, 0)], has_references=True):
+                first, last = found.place if words == line[0] else (0, len(line[0]))
+                yield found._replace(place=(start + first, start + last))
 
 
-def _with_open_tags(shares: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """Close the tags that are open at the end of a share, and open them again in the next."""
-    opened: list[tuple[str, str]] = []
-    for share in shares:
-        words = list(share)
-        if not words:
-            yield words
+def read_events(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the sentences of SubStation Alpha: the texts of its dialogues."""
+    fields = [found for found in _FIELDS.finditer(text) if "Start" in found["names"]]
+    if not fields:
+        raise InvalidRequest("file", "it has no subtitles: there is no line Format with the field Text")
+    names = [name.strip() for name in fields[-1]["names"].split(",")]
+    cues = []
+    for found in _EVENT.finditer(text):
+        values = found[0].removeprefix("Dialogue:").rstrip("\r").split(",", len(names) - 1)
+        if len(values) < len(names):
+            raise InvalidRequest(
+                "file", f"a dialogue has too few fields: line {text.count(chr(10), 0, found.start()) + 1}"
+            )
+        event = dict(zip(names, values, strict=True))
+        words = event["Text"]
+        if _DRAWING.search(words) or _KARAOKE.search(words):
             continue
-        words[0] = "".join(tag for _, tag in opened) + words[0]
-        for found in _TAG.finditer(" ".join(share)):
-            if not found[1]:
-                opened.append((found[2], found[0]))
-            elif opened and opened[-1][0] == found[2]:
-                opened.pop()
-        words[-1] += "".join(f"</{name}>" for name, _ in reversed(opened))
-        yield words
+        end = found.start() + len(found[0].rstrip("\r"))
+        style, speaker = event.get("Style") or "", event.get("Name") or event.get("Actor") or ""
+        start, stop = (_seconds(event[name].strip()) for name in ("Start", "End"))
+        cues.append(Cue((end - len(words), end), start, stop, style, speaker))
+    return cue_passages(text, cues, "\\N")

@@ -189,7 +189,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an unknown format": ("a.exe", b"MZ", r"the file extension \.exe is not supported; available: docx"),
     "no ending": ("a", b"text", "no file extension; available: docx"),
     "binary as text": ("a.txt", b"a\0b", "zero bytes"),
-    "latin text": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xe9\n", "is not UTF-8; save it as UTF-8"),
+    "latin text": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\n\xc4\xe3\xba\xc3\n", "is not UTF-8; save it as UTF-8"),
     "no subtitles": ("a.srt", b"hello\n", "it has no subtitles"),
     # Encrypted.
     "an encrypted archive": ("a.docx", _patched(_docx(_P), flags=1), "is encrypted"),

@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import InvalidRequest
-from tests.service.documents.conftest import FILES, Rewrite, same
+from tests.service.documents.conftest import Rewrite, same
 
 PO = """# comment
 msgid ""
@@ -127,41 +127,6 @@ def test_a_character_that_an_encoding_lacks_is_an_error(rewrite: Rewrite) -> Non
     po = 'msgid ""\nmsgstr "charset=ISO-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
     with pytest.raises(InvalidRequest, match=r"^file: the translation has 'œ', which ISO-8859-1 cannot write"):
         rewrite("a.po", po, lambda _: "œ")
-
-
-def test_a_sentence_of_two_cues_is_split_again(rewrite: Rewrite) -> None:
-    written = rewrite("film.srt", (FILES / "film.srt").read_bytes()).decode()
-    assert written.split("\n\n")[0].splitlines()[2:] == ["I HAVE BEEN LIVING IN", "THIS HOUSE SINCE THE YEAR"]
-    assert written.split("\n\n")[1].splitlines()[2:] == ["<i>OF THE GREAT WAR</i> WITH MY MOTHER."]
-    assert "{\\an8}♪ THE SUN IS RED ♪" in written
-    assert "- ARE YOU READY?\n- YES, I AM READY." in written
-
-
-def test_references_are_characters_in_webvtt_alone(rewrite: Rewrite) -> None:
-    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nsalt &amp; <i>tea&nbsp;&lt;3</i>\n"
-    assert rewrite("a.vtt", vtt).decode().endswith("\nSALT &amp; <i>TEA &lt;3</i>\n")
-    srt = "1\n00:00:01,000 --> 00:00:02,000\nsalt & tea\n"
-    assert rewrite("a.srt", srt).decode().endswith("\nSALT & TEA\n")
-
-
-def test_notes_of_music_stay_around_a_song(rewrite: Rewrite) -> None:
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html.upper()
-
-    song = "1\n00:00:01,000 --> 00:00:02,000\n♪ the sun ♪\n"
-    assert rewrite("a.srt", song, remember).decode().endswith("\n♪ THE SUN ♪\n")
-    assert [html.strip() for html in seen] == ["the sun"]
-
-
-def test_a_tag_over_two_cues_is_closed_and_opened_again(rewrite: Rewrite) -> None:
-    times = "00:00:0{}.000 --> 00:00:02.000\n"
-    source = times.format(1) + "<i>one two</i>\n\n" + times.format(2) + "three four\n"
-    written = rewrite("a.srt", source, lambda _: "<g1>UN DEUX TROIS QUATRE CINQ</g1> SIX").decode()
-    assert written.split("\n\n")[0].splitlines()[1] == "<i>UN DEUX TROIS</i>"
-    assert written.split("\n\n")[1].splitlines()[1] == "<i>QUATRE CINQ</i> SIX"
 
 
 def test_columns_of_a_table(rewrite: Rewrite) -> None:
