@@ -14,6 +14,7 @@ from service.documents.formats import (
     ArchiveReader,
     Conversion,
     DocumentFormat,
+    Survey,
     TextReader,
     check_beginning,
     format_of,
@@ -82,11 +83,11 @@ class Document:
     def _process_archive(
         self, archive: Archive, reader: ArchiveReader, output: Path | None, count: Count
     ) -> Iterator[Sequence[Paragraph]]:
-        kept = _column_names(archive) if reader.names_columns else frozenset()
+        known = _survey(archive)
         sink = None if output is None else zipfile.ZipFile(output, "w")
         try:
             for member in archive.members:
-                part_reader = reader.reader(member.filename, kept)
+                part_reader = reader.reader(member.filename, known)
                 if part_reader is not None:
                     part = _Part(part_reader, archive.read(member), self.options, count)
                     yield part.paragraphs
@@ -144,11 +145,18 @@ def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReade
             raise InvalidRequest("file", "the document is encrypted; remove its password or protection first")
 
 
-def _column_names(archive: Archive) -> frozenset[str]:
-    names: set[str] = set()
+def _survey(archive: Archive) -> Survey:
+    kept: set[str] = set()
+    pages: set[str] = set()
     for member in archive.members:
         if office.XLSX_NAMES.fullmatch(member.filename):
-            text, _ = decode(archive.read(member))
-            check(text)
-            names |= office.column_names(text)
-    return frozenset(names)
+            kept |= office.column_names(_xml(archive, member))
+        elif member.filename.endswith(".opf"):
+            pages |= office.pages_of(member.filename, _xml(archive, member))
+    return Survey(frozenset(kept), frozenset(pages))
+
+
+def _xml(archive: Archive, member: zipfile.ZipInfo) -> str:
+    text, _ = decode(archive.read(member))
+    check(text)
+    return text

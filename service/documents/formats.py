@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import regex
 
@@ -18,7 +18,7 @@ from service.documents.subtitles import decode_subtitles, read_events, read_subt
 from service.documents.text_files import decode_text, read_json, read_table, read_text
 from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
-from service.documents.xml_document import Vocabulary, split_xml
+from service.documents.xml_document import split_xml
 from service.documents.xml_text import decode as decode_xml
 from service.documents.yaml_files import read_yaml
 from service.errors import InvalidRequest, UnsupportedFormat
@@ -52,6 +52,15 @@ class TextReader:
             ) from None
 
 
+class Survey(NamedTuple):
+    """What a first look at an archive tells about its parts."""
+
+    kept: frozenset[str] = frozenset()
+    """Texts that stay as they are, such as the headings that a table names."""
+    pages: frozenset[str] = frozenset()
+    """The names of parts in XHTML."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ArchiveReader:
     """The parts of an archive that hold text."""
@@ -60,23 +69,17 @@ class ArchiveReader:
     """The name of a part that every archive of the format has."""
     parts: office.Parts
     pages: regex.Pattern[str] | None = None
-    """The names of parts in XHTML."""
-    names_columns: bool = False
-    """True if tables name their columns, as spreadsheets do."""
+    """The names of parts in XHTML, besides those that a package declares."""
 
-    def reader(self, name: str, kept: frozenset[str]) -> TextReader | None:
+    def reader(self, name: str, known: Survey) -> TextReader | None:
         """Return the reader of a part; None for a part without text."""
-        if self.pages is not None and self.pages.fullmatch(name):
+        if name in known.pages or (self.pages is not None and self.pages.fullmatch(name)):
             return _XHTML
         for pattern, vocabulary in self.parts.items():
             if pattern.fullmatch(name):
-                split = partial(_split_part, vocabulary=office.keeping(vocabulary, kept))
+                split = partial(split_xml, vocabulary=office.keeping(vocabulary, known.kept))
                 return TextReader(decode=decode_xml, split=split, has_references=True)
         return None
-
-
-def _split_part(text: str, _: ReadOptions, vocabulary: Vocabulary) -> Iterator[Piece]:
-    return split_xml(text, vocabulary)
 
 
 _XHTML: Final = TextReader(decode=decode_html, split=split_xhtml, has_references=True)
@@ -137,9 +140,7 @@ _ALL: Final = (
     DocumentFormat(
         name="xlsx",
         media_type=f"{_OOXML_TYPE}.spreadsheetml.sheet",
-        reader=ArchiveReader(
-            main=regex.compile(r"xl/workbook[0-9]*\.xml"), parts=office.XLSX_PARTS, names_columns=True
-        ),
+        reader=ArchiveReader(main=regex.compile(r"xl/workbook[0-9]*\.xml"), parts=office.XLSX_PARTS),
     ),
     *(
         DocumentFormat(

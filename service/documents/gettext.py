@@ -5,6 +5,7 @@ from typing import Final
 
 import regex
 
+from service.documents.encodings import decode_as
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
@@ -18,7 +19,7 @@ _FIELD: Final = regex.compile(
 _PART: Final = regex.compile(_STRING)
 _COMMENT: Final = regex.compile(r"\s*+(?:#[^\n]*+)?")
 _FUZZY: Final = regex.compile(r"^#,.*\bfuzzy\b", regex.MULTILINE)
-_CHARSET: Final = regex.compile(rb"charset=([A-Za-z][A-Za-z0-9._-]{0,39})")
+_CHARSET: Final = regex.compile(rb"charset=\s*([A-Za-z][A-Za-z0-9._-]{0,39})")
 _CHARSET_BYTES: Final = 16_384
 _ESCAPE: Final = regex.compile(r"\\(?:([abfnrtv\\\"'?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 _CONTROLS: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
@@ -28,10 +29,7 @@ def decode_po(data: bytes) -> tuple[str, str]:
     """Decode by the charset of the header. Returns the text and the encoding."""
     declared = _CHARSET.search(data[:_CHARSET_BYTES])
     encoding = declared[1].decode().lower() if declared and declared[1] != b"CHARSET" else "utf-8"
-    try:
-        return data.decode(encoding), encoding
-    except (UnicodeDecodeError, LookupError):
-        raise InvalidRequest("file", f"it is not {encoding.upper()}, as its header claims") from None
+    return decode_as(data, encoding, "it")
 
 
 def read_po(text: str, _: ReadOptions) -> Iterator[Passage]:

@@ -1,8 +1,10 @@
 """The formats of office programs: their vocabularies, and the parts of their archives with text."""
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
+from urllib.parse import unquote
 
 import regex
 
@@ -70,8 +72,22 @@ OPEN_DOCUMENT: Final = Vocabulary(
     is_untouched=_is_computed_cell,
 )
 EPUB_LISTS: Final = Vocabulary(
-    namespaces=_EPUB, paragraphs=names("ncx:text dc:title dc:description"), html=names("dc:description")
+    namespaces=_EPUB,
+    paragraphs=names("ncx:text dc:title dc:description"),
+    html=names("dc:description"),
+    languages=names("dc:language"),
 )
+
+OPF: Final = {"http://www.idpf.org/2007/opf": "opf"}
+_PAGE_TYPES: Final = frozenset({"application/xhtml+xml", "text/html"})
+
+
+def pages_of(package: str, text: str) -> frozenset[str]:
+    """Return the names of the parts that the package of a book, the part of that name, declares as pages."""
+    items = (token.attributes() for token in tokens(text, OPF) if token.name == "opf:item")
+    names = (item.get("href", "") for item in items if item.get("media-type") in _PAGE_TYPES)
+    return frozenset(posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name))) for name in names)
+
 
 Parts = Mapping[regex.Pattern[str], Vocabulary]
 """The vocabulary of each part of an archive that holds text, by a pattern of its name."""
@@ -115,4 +131,4 @@ def column_names(text: str) -> frozenset[str]:
 
 def keeping(vocabulary: Vocabulary, kept: frozenset[str]) -> Vocabulary:
     """Return the vocabulary with texts that must stay."""
-    return replace(vocabulary, is_kept=kept.__contains__) if kept else vocabulary
+    return replace(vocabulary, kept=lambda text: "a table names it" if text in kept else "") if kept else vocabulary

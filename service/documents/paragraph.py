@@ -35,6 +35,9 @@ class Structure(Protocol):
     def plain(self) -> str:
         """Return the markup without the tags that a translation may lose."""
 
+    def complete(self, translation: str) -> str:
+        """Return a translation of `plain` with exactly its tags."""
+
 
 class Kept(str):
     """A text of a document that a reader sees and that is left as it is, with the reason."""
@@ -82,7 +85,8 @@ class Paragraph:
 
     def accept_plain(self, translation: str) -> None:
         """Set the translation of the plain markup."""
-        self.translation, self.is_plain = _with_edges(self.markup, translation), True
+        text = translation if self.structure is None else self.structure.complete(translation)
+        self.translation, self.is_plain = _with_edges(self.markup, text), True
 
     def render(self) -> str:
         if self.translation is None or (self.is_in_place and self.translation == self.markup):

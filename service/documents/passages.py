@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from html import escape, unescape
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import regex
 
 from service.documents.paragraph import Kept, Paragraph, Piece, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.text.markup.tokenizer import TokenKind, tokenize
+
+_SURROGATE: Final = regex.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can spell and no encoding can write."""
 
 
 def inline_paragraph(
@@ -71,8 +74,8 @@ def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
 def passage_pieces(source: str | Sequence[Piece], passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
     source = [source] if isinstance(source, str) else source
-    if passage.kept:
-        return [Kept(render(source), passage.kept)]
+    if passage.kept or _SURROGATE.search(passage.text):
+        return [Kept(render(source), passage.kept or "half a character")]
     items = plain_items(passage.text) if passage.items is None else passage.items
     if passage.has_references:
         items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]

@@ -5,10 +5,13 @@ from typing import Final
 
 import regex
 
-from service.documents.paragraph import Paragraph, Piece, ReadOptions
+from service.documents.encodings import decode_as
+from service.documents.page_blocks import attribute_pieces, block_pieces
+from service.documents.paragraph import Piece, ReadOptions
 from service.documents.xml_text import decode
 from service.errors import InvalidRequest
 from service.text.html import split_blocks
+from service.text.markup.tokenizer import Token, tokenize
 
 _CHARSET: Final = regex.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z][A-Za-z0-9._:-]{0,39})""", regex.I)
 _CHARSET_BYTES: Final = 1024
@@ -18,24 +21,51 @@ _EMPTY: Final = regex.compile(
     r"""<(?:script|style|textarea|title|iframe|pre|code|kbd|samp|var|svg|math|object|template|noembed|noframes|xmp)"""
     r"""(?:\s(?:[^<>"']++|"[^"]*+"|'[^']*+')*+)?(?<=/)>"""
 )
+_DESCRIPTIONS: Final = regex.compile(
+    r"description|(?:og|twitter):(?:title|description|site_name|image:alt)|apple-mobile-web-app-title", regex.I
+)
+"""The names of `meta` elements with text."""
 
 
 def decode_html(data: bytes) -> tuple[str, str]:
     """Decode by the byte order mark, the XML declaration or the `meta` element. Returns the text and the encoding."""
     declared = _CHARSET.search(data[:_CHARSET_BYTES])
-    if declared is None or data.startswith((b"\xff\xfe", b"\xfe\xff", b"<?xml")):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff", b"<?xml")):
         return decode(data)
-    encoding = declared[1].decode().lower()
+    if declared is not None:
+        return decode_as(data, declared[1].decode().lower(), "the page")
     try:
-        return data.decode(encoding), encoding
-    except (UnicodeDecodeError, LookupError):
-        raise InvalidRequest("file", f"the page is not {encoding.upper()}, as it claims") from None
+        return decode_as(data, "utf-8", "the page")
+    except InvalidRequest:
+        return decode_as(data, "windows-1252", "the page")  # as browsers do
 
 
-def split_page(html: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split a page into its blocks."""
+def split_page(html: str, options: ReadOptions) -> Iterator[Piece]:
+    """Split a page into its blocks. Its language becomes that of the translation."""
     for raw, characters in split_blocks(html):
-        yield Paragraph([raw], raw, characters, str) if characters else raw
+        tag = next(tokenize(raw)) if raw.startswith(("<html", "<HTML", "<meta", "<META")) else None
+        if tag is not None and tag.name == "html":
+            yield _with_language(tag, options.target)
+        elif tag is not None and tag.name == "meta" and _is_description(tag):
+            yield from attribute_pieces(tag, {"content"})
+        elif characters:
+            yield from block_pieces(raw, characters)
+        else:
+            yield raw
+
+
+def _with_language(tag: Token, language: str) -> str:
+    """Return a tag with another language."""
+    raw = tag.raw
+    for name, start, end in reversed([*tag.attributes()]):
+        if name in ("lang", "xml:lang") and start < end and language:
+            raw = raw[:start] + language + raw[end:]
+    return raw
+
+
+def _is_description(tag: Token) -> bool:
+    values = {name: tag.raw[start:end] for name, start, end in tag.attributes()}
+    return _DESCRIPTIONS.fullmatch(values.get("name") or values.get("property") or "") is not None
 
 
 def split_xhtml(html: str, options: ReadOptions) -> Iterator[Piece]:

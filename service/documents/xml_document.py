@@ -6,8 +6,8 @@ from typing import Final
 
 import regex
 
-from service.documents.paragraph import Piece, render
-from service.documents.passages import Passage, inline_paragraph, passage_pieces
+from service.documents.paragraph import Kept, Piece, ReadOptions, render
+from service.documents.passages import Passage, inline_paragraph, passage_pieces, plain_items
 from service.documents.tagged import Close, Item, Object, Open, Run, Words
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 
@@ -53,8 +53,10 @@ class Vocabulary:
     """Returns True for another element that is copied with its content, by its attributes."""
     code: regex.Pattern[str] | None = None
     """Matches the properties of a paragraph that holds code."""
-    is_kept: Callable[[str], bool] = field(default=lambda text: False)
-    """Returns True for the text of a paragraph that is copied."""
+    kept: Callable[[str], str] = field(default=lambda text: "")
+    """Returns the reason why the text of a paragraph stays as it is; "" for one to translate."""
+    languages: frozenset[str] = frozenset()
+    """Elements whose text is the language of the document."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -62,10 +64,10 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def split_xml(text: str, vocabulary: Vocabulary) -> Iterator[Piece]:
+def split_xml(text: str, options: ReadOptions, vocabulary: Vocabulary) -> Iterator[Piece]:
     """Split XML into pieces. Raises `InvalidRequest` if it is broken."""
     check(text)
-    return _Reader(tokens(text, vocabulary.namespaces), vocabulary).read()
+    return _Reader(tokens(text, vocabulary.namespaces), vocabulary, options.target).read()
 
 
 class _Inside:
@@ -77,9 +79,10 @@ class _Inside:
 
 
 class _Reader:
-    def __init__(self, source: Iterator[XmlToken], vocabulary: Vocabulary) -> None:
+    def __init__(self, source: Iterator[XmlToken], vocabulary: Vocabulary, target: str) -> None:
         self._tokens = source
         self._vocabulary = vocabulary
+        self._target = target
 
     def read(self, *, is_element: bool = False) -> Iterator[Piece]:
         """Yield the pieces up to the end of the text, or of the element that was opened last."""
@@ -89,6 +92,9 @@ class _Reader:
                 yield token.raw + self._raw()
             elif token.kind is XmlKind.OPEN and token.name in self._vocabulary.paragraphs:
                 yield from self._paragraph(token)
+            elif token.kind is XmlKind.OPEN and token.name in self._vocabulary.languages:
+                content = self._raw()
+                yield f"{token.raw}{self._target}</{token.spelled}>" if self._target else token.raw + content
             else:
                 depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
                 yield token.raw
@@ -114,10 +120,11 @@ class _Reader:
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
         code = self._vocabulary.code
         is_code = code is not None and bool(inside.items) and code.search(source_of(inside.items[:1])) is not None
-        if is_code or self._vocabulary.is_kept(words):
-            yield render(inside.source)
+        if reason := "code" if is_code else self._vocabulary.kept(words):
+            yield Kept(render(inside.source), reason)
         elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
-            description = Passage((0, 0), words, escape_text, has_references="<" in words)
+            items = plain_items(words)
+            description = Passage((0, 0), words, escape_text, items=items, has_references="<" in words)
             yield from passage_pieces(render(inside.source), description)
         else:
             yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)

@@ -13,6 +13,7 @@ from xml.parsers.expat import errors
 
 import regex
 
+from service.documents.encodings import decode_as
 from service.errors import InvalidRequest
 
 _DEEPEST: Final = 200
@@ -66,10 +67,7 @@ def decode(data: bytes) -> tuple[str, str]:
     else:
         declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
         encoding = declared[1].decode().lower() if declared else "utf-8"
-    try:
-        return data.decode(encoding), encoding
-    except (UnicodeDecodeError, LookupError):
-        raise InvalidRequest("file", f"the XML in it is not {encoding.upper()}, as it claims") from None
+    return decode_as(data, encoding, "the XML in it")
 
 
 def check(text: str) -> None:

@@ -41,9 +41,11 @@ def rewrite(tmp_path: Path) -> Rewrite:
         columns: tuple[str, ...] = (),
         limits: DocumentLimits = LIMITS,
     ) -> bytes:
+        # Without a target language a document keeps the one that it declares.
+        target = "" if translate is same else "fr"
         path, output = tmp_path / f"source-{name}", tmp_path / f"output-{name}"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        document = open_document(path, name, ReadOptions(target="fr", columns=columns), limits)
+        document = open_document(path, name, ReadOptions(target=target, columns=columns), limits)
         document.count()
         rewriting, translations = document.rewrite(output), None
         while (batch := advance(rewriting, translations)) is not None:

@@ -212,6 +212,17 @@ def test_a_part_of_xhtml_closes_elements_at_once(rewrite: Rewrite) -> None:
     assert _part(rewrite("a.epub", _archive(parts)), "a.xhtml") == page.replace("word", "WORD")
 
 
+def test_the_package_of_a_book_names_its_pages(rewrite: Rewrite) -> None:
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        '<dc:language>en</dc:language><item href="a%20b.xml" media-type="application/xhtml+xml"/></package>'
+    )
+    parts = {"META-INF/container.xml": "<a/>", "o/p.opf": package, "o/a b.xml": "<p>one</p>", "o/c.xml": "<p>two</p>"}
+    written = _parts(rewrite("a.epub", _archive(parts)))
+    assert (written["o/a b.xml"], written["o/c.xml"]) == (b"<p>ONE</p>", b"<p>two</p>")
+    assert b"<dc:language>fr</dc:language>" in written["o/p.opf"]
+
+
 NCX = '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><docTitle><text>a book</text></docTitle></ncx>'
 NCX_TYPE = '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">\n'
 

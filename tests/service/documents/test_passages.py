@@ -108,6 +108,9 @@ def test_damaged_structure_is_translated_again_without_tags() -> None:
         def plain(self) -> str:
             return "a b"
 
+        def complete(self, translation: str) -> str:
+            return f"{translation}!"
+
     found = [Paragraph([text], text, 3, str, structure=Whole()) for text in ("<b>a</b> b", "<b>c</b>")]
     rounds = translating(found)
     first = advance(rounds, None)
@@ -115,4 +118,4 @@ def test_damaged_structure_is_translated_again_without_tags() -> None:
     second = advance(rounds, ["<b>A B", "<b>C</b>"])
     assert second == (["a b"], 0)
     assert advance(rounds, ["A B"]) is None
-    assert [(one.render(), one.is_plain) for one in found] == [("A B", True), ("<b>C</b>", False)]
+    assert [(one.render(), one.is_plain) for one in found] == [("A B!", True), ("<b>C</b>", False)]

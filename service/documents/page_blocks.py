@@ -1,0 +1,137 @@
+"""A block of a page: its texts, those of attributes, and the structure that its translation must have."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape, unescape
+from typing import Final
+
+import regex
+
+from service.documents.paragraph import Paragraph, Piece, paragraphs, render
+from service.documents.passages import Passage, passage_pieces
+from service.text.markup.runs import partners_of
+from service.text.markup.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
+
+_TEXTS: Final = frozenset({"title", "alt", "aria-label"})
+"""Attributes of inline elements that a reader sees."""
+_COPIED: Final = frozenset("code kbd samp var svg math object".split())
+"""Inline elements without words of a language."""
+_IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
+
+
+def block_pieces(raw: str, characters: int) -> list[Piece]:
+    """Make a paragraph of a block; the texts in its inline tags' attributes are paragraphs in it."""
+    if "<" not in raw or next(tokenize(raw)).raw == raw:  # the texts of a block's tag are read with it
+        return [Paragraph([raw], raw, characters, str)]
+    source: list[Piece] = []
+    tags: dict[str, Sequence[Piece]] = {}
+    for token in tokenize(raw):
+        pieces = attribute_pieces(token, _TEXTS) if token.kind is TokenKind.OPEN else [token.raw]
+        source += pieces
+        if any(paragraphs(pieces)):
+            tags[token.raw] = pieces
+
+    def write(translation: str) -> str:
+        return "".join(render(tags.get(token.raw, [token.raw])) for token in tokenize(translation))
+
+    return [Paragraph(source, raw, characters, write if tags else str, structure=BlockStructure(raw))]
+
+
+def attribute_pieces(tag: Token, names: Iterable[str]) -> list[Piece]:
+    """Return a tag whose attributes of the given names are paragraphs."""
+    pieces: list[Piece] = []
+    done = 0
+    for name, start, end in tag.attributes():
+        if name in names and tag.raw[start - 1 : start] in ("'", '"'):
+            value = tag.raw[start:end]
+            passage = Passage((0, 0), unescape(value), lambda text: escape(text, quote=True), context="attribute")
+            pieces += [tag.raw[done:start], *passage_pieces(value, passage)]
+            done = end
+    return [*pieces, tag.raw[done:]]
+
+
+class BlockStructure:
+    """The inline elements of a block: each stays, and they stay nested."""
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    def fit(self, translation: str) -> str | None:
+        """Return the translation with its elements nested; None if one is missing, or a link is in another.
+
+        An element that crosses the end of another is closed with it, and opened again behind it.
+        """
+        wanted = Counter(token.raw for token in _tags(self._raw))
+        is_nested = _is_nested(self._raw)  # elements may begin in one block and end in another
+        is_same = Counter(token.raw for token in _tags(translation)) == wanted
+        if is_same and (not is_nested or _is_nested(translation)):
+            return translation
+        if not is_nested:
+            return None
+        repaired = "".join(_nested(tokenize(translation)))
+        found = Counter(token.raw for token in _tags(repaired))
+        opened = {raw: count for raw, count in wanted.items() if not raw.startswith("</")}
+        is_whole = all(
+            found[raw] >= count if _is_around_words(next(tokenize(raw))) else found[raw] == count
+            for raw, count in opened.items()
+        )
+        return repaired if is_whole and _is_nested(repaired) else None
+
+    def plain(self) -> str:
+        """Return the block without the elements that contain words."""
+        tokens = list(tokenize(self._raw))
+        pairs = partners_of(tokens)
+        return "".join(token.raw for number, token in enumerate(tokens) if number not in pairs or token.name in _COPIED)
+
+    def complete(self, translation: str) -> str:
+        """Return a translation of `plain` with exactly its tags; those that are missing stand at the end."""
+        missing = Counter(token.raw for token in _tags(self.plain()))
+        written = []
+        for token in tokenize(translation):
+            if token.kind in (TokenKind.OPEN, TokenKind.CLOSE):
+                if not missing[token.raw]:
+                    continue
+                missing[token.raw] -= 1
+            written.append(token.raw)
+        return "".join([*written, *missing.elements()])
+
+
+def _tags(raw: str) -> Iterator[Token]:
+    return (token for token in tokenize(raw) if token.kind in (TokenKind.OPEN, TokenKind.CLOSE))
+
+
+def _is_around_words(token: Token) -> bool:
+    return token.kind is TokenKind.CLOSE or (
+        token.kind is TokenKind.OPEN and not token.is_empty and token.name not in VOID_ELEMENTS
+    )
+
+
+def _is_nested(raw: str) -> bool:
+    """Return True if each end tag ends the innermost element, and no link is in another."""
+    opened: list[str] = []
+    for token in tokenize(raw):
+        if token.kind is TokenKind.OPEN and _is_around_words(token):
+            if token.name == "a" and "a" in opened:
+                return False
+            opened.append(token.name)
+        elif token.kind is TokenKind.CLOSE and (not opened or opened.pop() != token.name):
+            return False
+    return not opened
+
+
+def _nested(tokens: Iterable[Token]) -> Iterator[str]:
+    """Yield the tokens with end tags where they fit; an element is opened again without its id."""
+    opened: list[Token] = []
+    for token in tokens:
+        if token.kind is TokenKind.OPEN and _is_around_words(token):
+            opened.append(token)
+            yield token.raw
+        elif token.kind is not TokenKind.CLOSE:
+            yield token.raw
+        elif any(each.name == token.name for each in opened):
+            place = max(number for number, each in enumerate(opened) if each.name == token.name)
+            yield from (f"</{each.name}>" for each in reversed(opened[place + 1 :]))
+            yield token.raw
+            opened[place:] = opened[place + 1 :]
+            yield from (_IDENTITY.sub("", each.raw) for each in opened[place:])
+    yield from (f"</{each.name}>" for each in reversed(opened))

@@ -1,0 +1,80 @@
+"""Pages: what is translated, and that a translation cannot damage their structure."""
+
+import random
+from xml.parsers import expat
+
+import pytest
+
+from service.documents.page_blocks import BlockStructure
+from service.errors import InvalidRequest
+from tests.service.documents.conftest import Rewrite, shout
+
+HEAD = (
+    '<html lang="en" xml:lang="en"><head><meta name="description" content="a &quot;shop&quot;">'
+    '<meta name="x" content="y">'
+    '<meta property="og:title" content="chairs"></head><body>{}</body></html>'
+)
+
+
+def test_the_head_of_a_page(rewrite: Rewrite) -> None:
+    expected = HEAD.replace('"en"', '"fr"').replace("chairs", "CHAIRS").replace("shop", "SHOP").replace('"a ', '"A ')
+    assert rewrite("a.html", HEAD) == expected.encode()
+
+
+def test_titles_of_inline_elements(rewrite: Rewrite) -> None:
+    page = '<p>see <a href="a" title="a &amp; b">this</a> <img src="b" alt="a cat"> now</p>'
+    expected = '<p>SEE <a href="a" title="A &amp; B">THIS</a> <img src="b" alt="A CAT"> NOW</p>'
+    assert rewrite("a.html", page).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        (
+            "a <i>b. C</i> d <em><b>e</b> f</em>",
+            "A <i>B. C</i> D <em><b>E</em> F</b>",
+            "A <i>B. C</i> D <em><b>E</b></em><b> F</b>",
+        ),
+        ('<b id="x">a <i>b</i></b> c', '<i><b id="x">A</i> B</b> C', '<i><b id="x">A</b></i><b> B</b> C'),
+        ('<a href="1">a</a> <a href="2">b</a>', '<a href="1"><a href="2">A</a> B</a>', None),
+        ("a <b>c</b>", "A C", None),
+        ("a<br>c", "A<br>C<br>", None),
+        ("a</b> c<i>", "A C</b><i>", "A C</b><i>"),
+        ("a</b> c", "A C", None),
+    ],
+)
+def test_structure(source: str, translation: str, expected: str | None) -> None:
+    assert BlockStructure(source).fit(translation) == expected
+
+
+def test_plain_blocks_keep_what_is_not_around_words() -> None:
+    assert BlockStructure('a</b> <i>c<br>d</i> <img src="x"><u>').plain() == 'a</b> c<br>d <img src="x"><u>'
+
+
+def test_no_translation_makes_a_page_that_is_not_well_formed(rewrite: Rewrite) -> None:
+    """Tags of a translation are shuffled: the page is still XML, and no element that stands alone is lost."""
+    chance = random.Random(1)
+    block = '<p>one <i>two <b>three</b></i> four<br/> <a href="1">five</a> <a href="2">six</a> <img src="x"/>seven</p>'
+
+    def shuffled(html: str) -> str:
+        parts = shout(html).replace("<", "\0<").replace(">", ">\0").split("\0")
+        for _ in range(chance.randrange(4)):
+            one, two = chance.randrange(len(parts)), chance.randrange(len(parts))
+            parts[one], parts[two] = parts[two], parts[one]
+        return "".join(parts[: len(parts) - chance.randrange(2)])
+
+    page = rewrite("a.html", f"<body>{block * 200}</body>", shuffled).decode()
+    expat.ParserCreate().Parse(page, True)
+    assert page.count("<img") == page.count("<br/>") == 200
+
+
+def test_encodings(rewrite: Rewrite) -> None:
+    assert rewrite("a.html", "<p>caf\xe9</p>".encode("cp1252")) == "<p>CAF\xc9</p>".encode("cp1252")
+    for name in ("undefined", "unicode_escape", "utf_7", "punycode", "hex", "nonsense"):
+        for file, text in (("a.html", '<meta charset="{}"><p>a</p>'), ("a.po", 'msgid ""\nmsgstr "charset={}\\n"\n')):
+            with pytest.raises(InvalidRequest, match=f"is not {name.upper()}, as it claims"):
+                rewrite(file, text.format(name))
+
+
+def test_half_a_character_is_kept(rewrite: Rewrite) -> None:
+    assert rewrite("a.json", '["\\ud800 a", "b"]') == b'["\\ud800 a", "B"]'
