@@ -3,7 +3,9 @@
 import os
 import re
 import shutil
+import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -22,6 +24,9 @@ from tests.disks import SmallDisk, small_disk
 
 # Models this small gain nothing from threads that wait for one another, least of all beside other test processes.
 torch.set_num_threads(1)
+
+# Each client of HTTP reads all certificates of the machine, which takes 20 ms; no test needs one.
+vars(ssl)["create_default_context"] = cache(ssl.create_default_context)
 
 # A busy machine takes long for an example that takes nothing.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -128,22 +128,22 @@ async def test_both_models_of_a_pivot_are_spared(start_server: StartServer, tmp_
 
 
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3}], ids=["greedy", "beam"])
-async def test_an_engine_dies_under_shared_decodes(start_server: StartServer, options: dict[str, Any]) -> None:
+async def test_an_engine_dies_under_shared_decodes(cached: Server, server: Server, options: dict[str, Any]) -> None:
     """Each reader gets every event once, those that had begun and those that come later."""
     # So many that the engine cannot have decoded them all before it is looked at.
     text = " ".join(f"{sentence[:-1]} in {year}." for year in range(1990, 1995) for sentence in SENTENCES)
-    with start_server("--cache-mb", "8", "--slots", "16") as server, start_server() as plain:
-        async with _client(plain) as client:
-            expected = _repeatable(await stream(client, text, **options))
-        async with _client(server) as client:
-            readers = [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
-            await asyncio.to_thread(server.wait_until_busy)
-            os.kill(server.wait_for_engine(), signal.SIGKILL)
-            readers += [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
-            results = await asyncio.gather(*readers)
-        assert server.metric("dragoman_engine_restarts_total") == 1
-        counts = _counts(server)
-        server.wait_for_metric("dragoman_slots_used", 0)
+    async with _client(server) as client:
+        expected = _repeatable(await stream(client, text, **options))
+    before, restarts = _counts(cached), cached.metric("dragoman_engine_restarts_total")
+    async with _client(cached) as client:
+        readers = [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
+        await asyncio.to_thread(cached.wait_until_busy)
+        os.kill(cached.wait_for_engine(), signal.SIGKILL)
+        readers += [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
+        results = await asyncio.gather(*readers)
+    assert cached.metric("dragoman_engine_restarts_total") == restarts + 1
+    counts = {kind: count - before[kind] for kind, count in _counts(cached).items()}
+    cached.wait_for_metric("dragoman_slots_used", 0)
     for events in results:
         assert [event.id for event in events] == list(range(len(events)))
         assert text_of(events) == events[-1].data["translatedText"]
@@ -153,28 +153,27 @@ async def test_an_engine_dies_under_shared_decodes(start_server: StartServer, op
     assert counts["hits"] + counts["joined"] == 7 * counts["misses"]
 
 
-async def test_a_client_that_leaves_takes_nothing_from_others(start_server: StartServer) -> None:
+async def test_a_client_that_leaves_takes_nothing_from_others(cached: Server) -> None:
     """The first of two, in the middle; when the other one leaves, too, the engine has nothing to do."""
-    with start_server("--cache-mb", "8") as server:
-        text = " ".join(SENTENCES)
-        body = {"q": text, **REQUEST, "beam_size": 4}
-        async with _client(server) as client:
-            stays = asyncio.create_task(stream(client, text, beam_size=4))
-            async with client.stream("POST", "/translate", json=body) as leaves:
-                events = read_events(leaves)
-                assert [(await anext(events)).name for _ in range(2)] == ["start", "token"]
-            whole = await stays
-            assert text_of(whole) == whole[-1].data["translatedText"]
-            assert _repeatable(await stream(client, text, beam_size=4)) == _repeatable(whole)
+    text = " ".join(SENTENCES)
+    body = {"q": text, **REQUEST, "beam_size": 4}
+    async with _client(cached) as client:
+        stays = asyncio.create_task(stream(client, text, beam_size=4))
+        async with client.stream("POST", "/translate", json=body) as leaves:
+            events = read_events(leaves)
+            assert [(await anext(events)).name for _ in range(2)] == ["start", "token"]
+        whole = await stays
+        assert text_of(whole) == whole[-1].data["translatedText"]
+        assert _repeatable(await stream(client, text, beam_size=4)) == _repeatable(whole)
 
-            both = [asyncio.create_task(stream(client, LONG_TEXT, beam_size=8)) for _ in range(2)]
-            await asyncio.to_thread(server.wait_until_busy)
-            for reader in both:
-                reader.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
-            assert all(reader.cancelled() for reader in both)
-        server.wait_for_metric("dragoman_slots_used", 0)
-        server.wait_for_metric("dragoman_requests_waiting", 0)
+        both = [asyncio.create_task(stream(client, LONG_TEXT, beam_size=8)) for _ in range(2)]
+        await asyncio.to_thread(cached.wait_until_busy)
+        for reader in both:
+            reader.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        assert all(reader.cancelled() for reader in both)
+    cached.wait_for_metric("dragoman_slots_used", 0)
+    cached.wait_for_metric("dragoman_requests_waiting", 0)
 
 
 async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -> None:

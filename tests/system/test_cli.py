@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from service.cli.main import app
 from tests.system.conftest import KEEP_ALIVE, Server, StartServer, free_port
 from tests.system.sentences import LONG_TEXT, SENTENCES
 
@@ -17,6 +19,13 @@ from tests.system.sentences import LONG_TEXT, SENTENCES
 def _translate(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "service", "translate", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, check=False)
+
+
+def _here(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command within this process, which has imported what it needs."""
+    done = CliRunner().invoke(app, ["translate", *arguments], input=stdin)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
 
 
 def test_offline() -> None:
@@ -41,7 +50,7 @@ def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer)
 
 
 def test_a_server_s_refusal_is_shown(server: Server) -> None:
-    done = _translate("--url", server.url, "--target", "xx", "Yes.")
+    done = _here("--url", server.url, "--target", "xx", "Yes.")
     assert (done.returncode, done.stderr) == (2, "dragoman: target: xx is not supported; available: fr\n")
 
 
@@ -52,7 +61,7 @@ def test_a_language_that_the_model_lacks_is_answered_with_the_option_to_give() -
 
 
 def test_no_server() -> None:
-    done = _translate("--url", f"http://127.0.0.1:{free_port()}", "Yes.")
+    done = _here("--url", f"http://127.0.0.1:{free_port()}", "Yes.")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert line.startswith("dragoman: http://127.0.0.1:")
@@ -60,15 +69,15 @@ def test_no_server() -> None:
 
 
 def test_a_url_with_a_path(server: Server) -> None:
-    done = _translate("--url", f"{server.url}/translate", "Yes.")
+    done = _here("--url", f"{server.url}/translate", "Yes.")
     message = "there is no such path; give the server's address without a path"
     assert (done.returncode, done.stderr) == (2, f"dragoman: {server.url}/translate/translate: {message}\n")
 
 
-def test_nothing_to_translate() -> None:
+def test_nothing_to_translate(server: Server) -> None:
     """An empty text is no error in a pipeline, but a user who waits must see why nothing comes."""
-    for arguments in ((), ("--json",)):
-        done = _translate(*arguments)
+    for arguments in ((), ("--json", "--url", server.url)):
+        done = _here(*arguments)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "dragoman: nothing to translate\n")
 
 
@@ -87,13 +96,13 @@ def test_a_reader_that_has_seen_enough(server: Server) -> None:
 
 def test_wrong_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_SLOTS", "0")
-    done = _translate("Yes.")
+    done = _here("Yes.")
     assert done.returncode == 2
     assert done.stderr.startswith("dragoman: slots: ")
 
 
 def test_no_model() -> None:
-    done = _translate("--model", "nowhere", "Yes.")
+    done = _here("--model", "nowhere", "Yes.")
     assert done.returncode == 2
     assert "nowhere" in done.stderr
 
@@ -104,7 +113,7 @@ def test_files_keep_their_lines(server: Server, tmp_path: Path) -> None:
     first, second, output = (tmp_path / name for name in ("first", "second", "output"))
     first.write_bytes("".join(lines).encode())
     second.write_text("Yes.")
-    done = _translate("--url", server.url, "--file", str(first), "-f", str(second), "--output", str(output))
+    done = _here("--url", server.url, "--file", str(first), "-f", str(second), "--output", str(output))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert output.read_bytes().decode() == "Je vois un chat.\r\n\r\n  Oui.\n" * 700 + "Oui."
 
@@ -114,7 +123,7 @@ def test_json(server: Server, tmp_path: Path, remote: bool) -> None:
     file = tmp_path / "file"
     file.write_text(f"{SENTENCES[1]}\n\n42\n")
     where = ("--url", server.url) if remote else ()
-    done = _translate(*where, "--json", "--alternatives", "2", "--file", str(file))
+    done = _here(*where, "--json", "--alternatives", "2", "--file", str(file))
     assert done.returncode == 0, done.stderr
     sentence, empty, number = (json.loads(line) for line in done.stdout.splitlines())
     assert sentence["text"] == SENTENCES[1]
@@ -129,15 +138,15 @@ def test_a_glossary_and_a_language_that_is_not_given(server: Server, tmp_path: P
     glossary = tmp_path / "glossary.csv"
     glossary.write_text('cat,"matou, gros",en,fr\n')
     where = (*(("--url", server.url) if remote else ()), "--glossary", str(glossary), "--source", "auto")
-    done = _translate(*where, stdin="I have a cat.\n" * 900)
+    done = _here(*where, stdin="I have a cat.\n" * 900)
     assert done.returncode == 0
     assert done.stdout.count("matou, gros") == 900
     assert re.fullmatch(r"detected: en \([0-9]+ %\)\n", done.stderr)
-    answer = json.loads(_translate(*where, "--json", "A cat.").stdout)
+    answer = json.loads(_here(*where, "--json", "A cat.").stdout)
     assert "matou, gros" in answer["translatedText"]
     assert answer["detectedLanguage"]["language"] == "en"
     glossary.write_text("cat\n")
-    done = _translate(*where, "A cat.")
+    done = _here(*where, "A cat.")
     assert (done.returncode, done.stderr) == (2, f"dragoman: {glossary}: line 1 is not a term and its translation\n")
 
 
@@ -168,7 +177,7 @@ def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_reported(
     server: Server, arguments: tuple[str, ...], message: str, remote: bool
 ) -> None:
-    done = _translate(*(("--url", server.url) if remote else ()), *arguments)
+    done = _here(*(("--url", server.url) if remote else ()), *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(f"dragoman: {message}")
     assert done.stdout == ""

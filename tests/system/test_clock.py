@@ -4,14 +4,16 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
 
-from tests.system.conftest import ENGINE_TIMEOUT, KEEP_ALIVE, StartServer
+from tests.system.conftest import ENGINE_TIMEOUT, KEEP_ALIVE, Server, run_server
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
@@ -25,68 +27,97 @@ CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 JUMPS = ("+5h", "-9h", "+400d", "+0")
 _STOPPED = "%Y-%m-%d %H:%M:%S"
 """A time that goes on, libfaketime calls by its distance."""
-Set = Callable[[str], None]
 
 
-@pytest.fixture
-def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
-    """Moves the wall clock of the servers that are started afterwards, and of their engines, at once."""
-    clock = tmp_path / "clock"
+class Clocked(NamedTuple):
+    """A server, and how to set the wall clock of all its processes at once."""
+
+    server: Server
+    set_clock: Callable[[str], None]
+
+
+@contextmanager
+def _clocked(directory: Path, *flags: str) -> Iterator[Clocked]:
+    clock = directory / "clock"
 
     def set_to(offset: str) -> None:
-        new = tmp_path / "clock.new"
+        new = directory / "clock.new"
         new.write_text(offset)
         new.replace(clock)  # never half of it
 
     set_to("+0")
-    monkeypatch.setenv("LD_PRELOAD", str(_LIBRARY))
-    monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(clock))
-    monkeypatch.setenv("FAKETIME_NO_CACHE", "1")
-    monkeypatch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-    return set_to
+    variables = {
+        "LD_PRELOAD": str(_LIBRARY),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    constants = {KEEP_ALIVE: 0.05, ENGINE_TIMEOUT: 1.0}
+    with run_server(directory / "log", *flags, environment=variables, constants=constants) as server:
+        yield Clocked(server, set_to)
 
 
-async def test_streams_deadlines_and_keep_alives_go_on(start_server: StartServer, set_clock: Set) -> None:
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
+    with _clocked(tmp_path_factory.mktemp("clocked")) as running:
+        yield running
+
+
+async def test_streams_deadlines_and_keep_alives_go_on(clocked: Clocked) -> None:
+    server, set_clock = clocked
     text = " ".join(SENTENCES[:80])
     options = {"beam_size": 2, "timeout_seconds": 100}
-    with start_server(constants={KEEP_ALIVE: 0.05}) as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
-            expected = text_of(await stream(client, text, **options))
-            [engine] = server.engine_pids()
-            seen = []
-            async with client.stream("POST", "/translate", json={"q": text, **REQUEST, **options}) as response:
-                events = read_events(response)
-                for jump in JUMPS:
-                    set_clock(jump)
-                    seen += [await anext(events) for _ in range(10)]
-                seen += [event async for event in events]
-            assert seen[-1].name == "done"
-            assert text_of(seen) == expected
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        expected = text_of(await stream(client, text, **options))
+        [engine] = server.engine_pids()
+        seen = []
+        async with client.stream("POST", "/translate", json={"q": text, **REQUEST, **options}) as response:
+            events = read_events(response)
             for jump in JUMPS:
                 set_clock(jump)
-                answer = await client.post("/translate", json=CAT)
-                assert answer.json() == {"translatedText": "Je vois un chat."}
-                short = {**CAT, "q": LONG_TEXT, "timeout_seconds": 0.05}
-                assert (await client.post("/translate", json=short)).status_code == 504
-                os.kill(engine, signal.SIGSTOP)
-                async with client.stream("POST", "/translate", json={**CAT, "stream": True}) as response:
-                    lines = response.aiter_lines()
-                    while await anext(lines) != ": keep-alive":
-                        pass
-                    os.kill(engine, signal.SIGCONT)
-                    assert "event: done" in [line async for line in lines]
-        days = {json.loads(line)["time"][:10] for line in server.log.read_text().splitlines()}
-        assert len(days) >= 2, "the clock has not been set"
-        assert server.engine_pids() == [engine]
-        assert server.metric("dragoman_engine_restarts_total") == 0
+                seen += [await anext(events) for _ in range(10)]
+            seen += [event async for event in events]
+        assert seen[-1].name == "done"
+        assert text_of(seen) == expected
+        for jump in JUMPS:
+            set_clock(jump)
+            answer = await client.post("/translate", json=CAT)
+            assert answer.json() == {"translatedText": "Je vois un chat."}
+            short = {**CAT, "q": LONG_TEXT, "timeout_seconds": 0.05}
+            assert (await client.post("/translate", json=short)).status_code == 504
+            os.kill(engine, signal.SIGSTOP)
+            async with client.stream("POST", "/translate", json={**CAT, "stream": True}) as response:
+                lines = response.aiter_lines()
+                while await anext(lines) != ": keep-alive":
+                    pass
+                os.kill(engine, signal.SIGCONT)
+                assert "event: done" in [line async for line in lines]
+    days = {json.loads(line)["time"][:10] for line in server.log.read_text().splitlines()}
+    assert len(days) >= 2, "the clock has not been set"
+    assert server.engine_pids() == [engine]
+    assert server.metric("dragoman_engine_restarts_total") == 0
 
 
-def test_limits_are_of_the_clock_that_was_set(start_server: StartServer, set_clock: Set) -> None:
+async def test_an_engine_that_hangs_is_noticed_all_the_same(clocked: Clocked) -> None:
+    server, set_clock = clocked
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        for restarts, jump in enumerate(("-9h", "+5h"), start=1):
+            os.kill(server.wait_for_engine(), signal.SIGSTOP)
+            running = asyncio.create_task(client.post("/translate", json=CAT))
+            set_clock(jump)
+            assert (await running).json() == {"translatedText": "Je vois un chat."}
+            assert server.metric("dragoman_engine_restarts_total") == restarts
+
+
+def test_limits_are_of_the_clock_that_was_set(tmp_path: Path) -> None:
     """The clock stands still, so no minute begins between two requests.
 
     After every jump a caller over its limit is refused, and served once the clock has reached the reported time.
     """
-    with start_server("--anonymous-requests-per-minute", "3") as server, httpx.Client(base_url=server.url) as client:
+    with (
+        _clocked(tmp_path, "--anonymous-requests-per-minute", "3") as (server, set_clock),
+        httpx.Client(base_url=server.url) as client,
+    ):
         for jump in (timedelta(), timedelta(hours=5), timedelta(hours=-9), timedelta(days=400)):
             moment = datetime.now() + jump  # as libfaketime reads it, in the machine's own zone
             set_clock(f"{moment:{_STOPPED}}")
@@ -97,14 +128,3 @@ def test_limits_are_of_the_clock_that_was_set(start_server: StartServer, set_clo
             assert client.get("/v2/usage").status_code == 429
             set_clock(f"{moment + timedelta(seconds=wait):{_STOPPED}}")
             assert client.get("/v2/usage").status_code == 200
-
-
-async def test_an_engine_that_hangs_is_noticed_all_the_same(start_server: StartServer, set_clock: Set) -> None:
-    with start_server(constants={ENGINE_TIMEOUT: 1.0}) as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
-            for restarts, jump in enumerate(("-9h", "+5h"), start=1):
-                os.kill(server.wait_for_engine(), signal.SIGSTOP)
-                running = asyncio.create_task(client.post("/translate", json=CAT))
-                set_clock(jump)
-                assert (await running).json() == {"translatedText": "Je vois un chat."}
-                assert server.metric("dragoman_engine_restarts_total") == restarts

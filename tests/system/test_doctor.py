@@ -48,7 +48,10 @@ def test_what_is_broken_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (6, []), (7, ["--replicas 3"]), (16, ["--replicas 7"])])
 def test_cores_without_an_engine_are_noted(cores: int, noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object) -> None: ...
+
     monkeypatch.setattr("service.cli.doctor.usable_cores", lambda: cores)
+    monkeypatch.setattr("service.cli.doctor._self_test", nothing)  # of two engines of two threads, each time
     report = examine(Settings(replicas=2, threads=2), 0.2)
     assert [note[-len("--replicas 7") :] for note in report.notes if "cores" in note] == noted
 

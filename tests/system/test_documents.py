@@ -16,8 +16,10 @@ import deepl
 import httpx
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from service.access.key_store import KeyLimits, KeyStore
+from service.cli.main import app
 from tests.service.documents.conftest import FILES
 from tests.system.conftest import COMPILES, Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
@@ -252,23 +254,23 @@ def test_documents_do_not_outlive_the_server(start_server: StartServer, tmp_path
 
 
 @pytest.mark.skipif(not COMPILES, reason="without the C++ operators the bits depend on the batch")
-def test_the_death_of_an_engine_changes_no_byte(start_server: StartServer) -> None:
+def test_the_death_of_an_engine_changes_no_byte(documents_server: Server) -> None:
     document = _docx(200)
-    with start_server("--replicas", "1") as server:
 
-        def translate(*, kills: bool) -> bytes:
-            identifier = _send(server, document).json()["id"]
-            if kills:
-                while not _wait(server, identifier, "translating")["characters_done"]:
-                    time.sleep(0.01)
-                server.wait_until_busy()
-                os.kill(server.wait_for_engine(), signal.SIGKILL)
-            _wait(server, identifier)
-            return _text(httpx.get(f"{server.url}/documents/{identifier}/result").content).encode()
+    def translate(*, kills: bool) -> bytes:
+        identifier = _send(documents_server, document).json()["id"]
+        if kills:
+            while not _wait(documents_server, identifier, "translating")["characters_done"]:
+                time.sleep(0.01)
+            documents_server.wait_until_busy()
+            os.kill(documents_server.wait_for_engine(), signal.SIGKILL)
+        _wait(documents_server, identifier)
+        return _text(httpx.get(f"{documents_server.url}/documents/{identifier}/result").content).encode()
 
-        undisturbed = translate(kills=False)
-        assert translate(kills=True) == undisturbed
-        assert server.metric("dragoman_engine_restarts_total") == 1
+    undisturbed = translate(kills=False)
+    restarts = documents_server.metric("dragoman_engine_restarts_total")
+    assert translate(kills=True) == undisturbed
+    assert documents_server.metric("dragoman_engine_restarts_total") == restarts + 1
 
 
 @pytest.mark.slow
@@ -340,10 +342,9 @@ def test_wrong_arguments(
     arguments: list[str], problem: str, documents_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     for name in ("a.docx", "b.docx", "a.pdf"):
         Path(name).write_bytes(b"%PDF" if name == "a.pdf" else REPORT.read_bytes())
-    done = _translate(*arguments, "--url", documents_server.url)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["translate", *arguments, "--url", documents_server.url])
+    assert done.exit_code == 2
     assert done.stderr.startswith(f"dragoman: {problem}")
     assert len(done.stderr.splitlines()) == 1

@@ -1,8 +1,6 @@
 """The door of a real server: what is refused before the application sees it, byte by byte."""
 
-import asyncio
 import json
-import resource
 import socket
 import time
 from collections.abc import Callable
@@ -12,9 +10,7 @@ import httpx
 import pytest
 
 from service.server.connection import MAX_HEAD_BYTES
-from tests.system.conftest import Server, StartServer
-from tests.system.sentences import SENTENCES
-from tests.system.sse import stream, text_of
+from tests.system.conftest import Server
 
 _LINE = 4  # a header's colon, space and line end
 _PATH = b"/livez"
@@ -141,14 +137,3 @@ def test_a_body_that_is_declared_too_long_is_refused_before_it_is_sent(server: S
     )
     refused = _ask(server, head + b"\r\n\r\n")
     assert (refused.status, refused.code) == (413, "too_long")
-
-
-async def test_with_the_least_number_of_files_no_stream_is_lost(start_server: StartServer) -> None:
-    sentences = SENTENCES[:40]
-    with start_server() as server:
-        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (100, 100))
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            alone = [text_of(await stream(client, sentence)) for sentence in sentences]
-            together = await asyncio.gather(*(stream(client, sentence) for sentence in sentences))
-        assert [text_of(events) for events in together] == alone

@@ -84,10 +84,9 @@ async def test_an_engine_that_the_kernel_kills_for_memory_costs_nobody_an_answer
         server.wait_for_metric("dragoman_slots_used", 0)
 
 
-def test_the_kernel_finds_an_engine_first_and_the_http_process_last(start_server: StartServer) -> None:
-    with start_server() as server:
-        [loader] = children(server.process.pid)
-        [engine] = server.engine_pids()
-        scores = [int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (engine, loader, server.process.pid)]
+def test_the_kernel_finds_an_engine_first_and_the_http_process_last(server: Server) -> None:
+    [loader] = children(server.process.pid)
+    [engine] = server.engine_pids()
+    scores = [int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (engine, loader, server.process.pid)]
     # A server that has the highest score itself can offer nobody before it.
     assert scores[0] > scores[1] > scores[2] or scores[2] > 600

@@ -6,16 +6,16 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import Server, StartServer, children
+from tests.system.conftest import Server, StartServer, children, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, read_events, stream, text_of
 
@@ -56,6 +56,32 @@ def _work(streams: int, sentences: int) -> Work:
     return [(f"<p>{text}</p>" if kind.get("format") else text, kind) for text, kind in work]
 
 
+class Damaged(NamedTuple):
+    """A server whose processes and files are damaged, and repaired afterwards. One request is poison for engines."""
+
+    server: Server
+    model: Path
+
+
+def _damaged(directory: Path, *flags: str) -> Iterator[Damaged]:
+    model = shutil.copytree(EMBEDDED_MODEL, directory / "model")
+    (directory / "site").mkdir()
+    (directory / "site" / "sitecustomize.py").write_text(_POISON)
+    environment = {"PYTHONPATH": os.pathsep.join([str(directory / "site"), os.environ.get("PYTHONPATH", "")])}
+    with run_server(directory / "log", "--model", str(model), *flags, environment=environment) as server:
+        yield Damaged(server, model)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    yield from _damaged(tmp_path_factory.mktemp("one"))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    yield from _damaged(tmp_path_factory.mktemp("two"), "--replicas", "2", "--max-waiting", "10000")
+
+
 @asynccontextmanager
 async def _client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
@@ -85,166 +111,155 @@ def _kill(pids: Sequence[int]) -> None:
     ("rounds", "streams"),
     [(1, 8), pytest.param(3, 40, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
 )
-async def test_without_any_engine_streams_pause_and_new_ones_wait(
-    start_server: StartServer, rounds: int, streams: int
-) -> None:
+async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, rounds: int, streams: int) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
-    with start_server("--replicas", "2", "--max-waiting", "10000") as server:
-        work = _work(streams, sentences=30)
-        early, late = work[::2], work[1::2]
-        async with _client(server) as client:
-            expected = await _texts(client, early), await _texts(client, late)
-            for _ in range(rounds):
-                running = asyncio.create_task(_texts(client, early))
-                await asyncio.to_thread(server.wait_until_busy)
-                _kill([*children(server.process.pid), *server.engine_pids()])
-                while (await client.get("/readyz")).status_code == 200:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                results = await asyncio.gather(running, _texts(client, late))
-                assert tuple(results) == expected
-        assert server.metric("dragoman_requests_total", 'endpoint="/translate",outcome="not_ready"') == 0
+    server, work = two.server, _work(streams, sentences=30)
+    early, late = work[::2], work[1::2]
+    async with _client(server) as client:
+        expected = await _texts(client, early), await _texts(client, late)
+        for _ in range(rounds):
+            running = asyncio.create_task(_texts(client, early))
+            await asyncio.to_thread(server.wait_until_busy)
+            _kill([*children(server.process.pid), *server.engine_pids()])
+            while (await client.get("/readyz")).status_code == 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            results = await asyncio.gather(running, _texts(client, late))
+            assert tuple(results) == expected
+    assert server.metric("dragoman_requests_total", 'endpoint="/translate",outcome="not_ready"') == 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_an_engine_killed_every_other_second_loses_nothing(start_server: StartServer) -> None:
-    with start_server("--replicas", "2") as server:
-        work = _work(32, sentences=6)
-        async with _client(server) as client:
-            expected = await _texts(client, work)
-            until = time.monotonic() + 60
+async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -> None:
+    server, work = two.server, _work(32, sentences=6)
+    restarts = server.metric("dragoman_engine_restarts_total")
+    async with _client(server) as client:
+        expected = await _texts(client, work)
+        until = time.monotonic() + 60
 
-            async def repeat(number: int) -> int:
-                rounds = 0
-                while time.monotonic() < until:
-                    [result] = await _texts(client, [work[number]])
-                    assert result == expected[number]
-                    rounds += 1
-                return rounds
-
-            streams = asyncio.gather(*(repeat(number) for number in range(len(work))))
+        async def repeat(number: int) -> int:
+            rounds = 0
             while time.monotonic() < until:
-                await asyncio.sleep(2)
-                _kill(server.engine_pids()[:1])
-            assert min(await streams) > 0
-        assert server.metric("dragoman_engine_restarts_total") > 10
+                [result] = await _texts(client, [work[number]])
+                assert result == expected[number]
+                rounds += 1
+            return rounds
+
+        streams = asyncio.gather(*(repeat(number) for number in range(len(work))))
+        while time.monotonic() < until:
+            await asyncio.sleep(2)
+            _kill(server.engine_pids()[:1])
+        assert min(await streams) > 0
+    assert server.metric("dragoman_engine_restarts_total") > restarts + 10
 
 
-async def test_three_deaths_in_a_row_are_nobodys_fault(start_server: StartServer) -> None:
-    with start_server() as server:
-        work = _work(16, sentences=40)
-        async with _client(server) as client:
-            expected = await _texts(client, work)
-            running = asyncio.create_task(_texts(client, work))
-            for restarts in range(3):
-                while server.metric("dragoman_engine_restarts_total") < restarts:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                await asyncio.to_thread(server.wait_until_busy)
-                _kill(server.engine_pids())
-            assert await running == expected
-        assert server.metric("dragoman_engine_restarts_total") == 3
-
-
-@pytest.mark.parametrize("replicas", ["1", "2"])
-async def test_a_request_that_kills_engines_fails_alone(
-    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replicas: str
-) -> None:
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(_POISON)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
-    with start_server("--replicas", replicas) as server:
-        work = _work(16, sentences=4)
-        poison: tuple[str, dict[str, object]] = ("I see a cat.", {"temperature": 0.5, "seed": _POISON_SEED})
-        async with _client(server) as client:
-            expected = await _texts(client, work)
-            *results, failure = await _texts(client, [*work, poison])
-            assert results == expected
-            assert isinstance(failure, Event)
-            assert failure.data["code"] == "engine_failed"
-            assert "with no other request in it" in failure.data["error"]
-            assert await _texts(client, work) == expected
-        assert server.metric("dragoman_requests_total", 'outcome="engine_failed"') == 1
-
-
-async def test_streams_leave_a_replica_that_is_not_back_at_once(start_server: StartServer) -> None:
-    """The fork server does not answer for seconds, which is as long as a late back-off."""
-    with start_server("--replicas", "2") as server:
-        work = _work(8, sentences=20)
-        async with _client(server) as client:
-            expected = await _texts(client, work)
-            running = asyncio.create_task(_texts(client, work))
-            await asyncio.to_thread(server.wait_until_busy)
-            lost, _ = server.engine_pids()
-            [fork_server] = children(server.process.pid)
-            os.kill(fork_server, signal.SIGSTOP)
-            _kill([lost])
-            assert await running == expected
-            assert server.metric("dragoman_engine_ready") == 1, "all ended before the other replica was back"
-
-
-async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(start_server: StartServer, tmp_path: Path) -> None:
-    """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
-    model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
-    with start_server("--model", str(model), "--replicas", "2") as server:
-        work = _work(8, sentences=60)
-        early, late = work[::2], work[1::2]
-        async with _client(server) as client:
-            expected = await _texts(client, early), await _texts(client, late)
-            running = asyncio.create_task(_texts(client, early))
-            await asyncio.to_thread(server.wait_until_busy)
-            aside = model.rename(tmp_path / "aside")
-            _kill([*children(server.process.pid), *server.engine_pids()])
-            while "it has no config.json" not in server.log.read_text():  # noqa: ASYNC110
+async def test_three_deaths_in_a_row_are_nobodys_fault(one: Damaged) -> None:
+    server, work = one.server, _work(16, sentences=40)
+    before = server.metric("dragoman_engine_restarts_total")
+    async with _client(server) as client:
+        expected = await _texts(client, work)
+        running = asyncio.create_task(_texts(client, work))
+        for restarts in range(3):
+            while server.metric("dragoman_engine_restarts_total") < before + restarts:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            starting = asyncio.create_task(_texts(client, late))
-            await asyncio.sleep(1)  # so that they wait
-            aside.rename(model)
-            assert (await running, await starting) == expected
-        assert server.metric("dragoman_requests_total", 'endpoint="/translate",outcome="not_ready"') == 0
+            await asyncio.to_thread(server.wait_until_busy)
+            _kill(server.engine_pids())
+        assert await running == expected
+    assert server.metric("dragoman_engine_restarts_total") == before + 3
 
 
-async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(
-    start_server: StartServer, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("replicas", ["one", "two"])
+async def test_a_request_that_kills_engines_fails_alone(request: pytest.FixtureRequest, replicas: str) -> None:
+    server = request.getfixturevalue(replicas).server
+    work = _work(16, sentences=4)
+    poison: tuple[str, dict[str, object]] = ("I see a cat.", {"temperature": 0.5, "seed": _POISON_SEED})
+    before = server.metric("dragoman_requests_total", 'outcome="engine_failed"')
+    async with _client(server) as client:
+        expected = await _texts(client, work)
+        *results, failure = await _texts(client, [*work, poison])
+        assert results == expected
+        assert isinstance(failure, Event)
+        assert failure.data["code"] == "engine_failed"
+        assert "with no other request in it" in failure.data["error"]
+        assert await _texts(client, work) == expected
+    assert server.metric("dragoman_requests_total", 'outcome="engine_failed"') == before + 1
+
+
+async def test_streams_leave_a_replica_that_is_not_back_at_once(two: Damaged) -> None:
+    """The fork server does not answer for seconds, which is as long as a late back-off."""
+    server, work = two.server, _work(8, sentences=20)
+    await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 2, seconds=60)
+    async with _client(server) as client:
+        expected = await _texts(client, work)
+        running = asyncio.create_task(_texts(client, work))
+        await asyncio.to_thread(server.wait_until_busy)
+        lost, _ = server.engine_pids()
+        [fork_server] = children(server.process.pid)
+        os.kill(fork_server, signal.SIGSTOP)
+        _kill([lost])
+        assert await running == expected
+    assert server.metric("dragoman_engine_ready") == 1, "all ended before the other replica was back"
+
+
+async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(two: Damaged) -> None:
+    """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
+    server, model = two
+    work = _work(8, sentences=60)
+    early, late = work[::2], work[1::2]
+    await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 2, seconds=60)
+    async with _client(server) as client:
+        expected = await _texts(client, early), await _texts(client, late)
+        running = asyncio.create_task(_texts(client, early))
+        await asyncio.to_thread(server.wait_until_busy)
+        aside = model.rename(model.with_name("aside"))
+        _kill([*children(server.process.pid), *server.engine_pids()])
+        while "it has no config.json" not in server.log.read_text():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        starting = asyncio.create_task(_texts(client, late))
+        await asyncio.sleep(1)  # so that they wait
+        aside.rename(model)
+        assert (await running, await starting) == expected
+    assert server.metric("dragoman_requests_total", 'endpoint="/translate",outcome="not_ready"') == 0
+
+
+async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(one: Damaged) -> None:
     """Streams go on while a good engine is left, and end with the reason after a while without one."""
-    model = shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+    server, model = one
     config = model / "config.json"
     original = config.read_bytes()
     reason = "its files have changed since the server read them"
     request = {"q": "I see a cat.", "source": "en", "target": "fr"}
-    with start_server("--model", str(model)) as server:
-        text = " ".join(SENTENCES * 4)
-        async with _client(server) as client:
-            expected = await _texts(client, [(text, {})])
-            running = asyncio.create_task(_texts(client, [(text, {})]))
-            await asyncio.to_thread(server.wait_until_busy)
-            config.write_text(json.dumps(json.loads(original) | {"max_sentence_tokens": 64}))
-            _kill(server.engine_pids())
-            assert await running == expected, "the fork server has the old weights"
-            running = asyncio.create_task(_texts(client, [(text, {})]))
-            await asyncio.to_thread(server.wait_until_busy)
-            _kill([*children(server.process.pid), *server.engine_pids()])
-            [ended] = await running
-            assert isinstance(ended, Event)
-            assert (ended.data["code"], reason in ended.data["error"]) == ("engine_failed", True)
-            refused = await client.post("/translate", json=request)
-            assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
-            assert reason in refused.json()["error"]
-            assert "retry-after" in refused.headers
-            assert reason in (await client.get("/readyz")).json()["error"]
-            assert reason in server.log.read_text()
-            config.write_bytes(original)
-            server.wait_until_ready()
-            assert await _texts(client, [(text, {})]) == expected
+    text = " ".join(SENTENCES * 4)
+    async with _client(server) as client:
+        expected = await _texts(client, [(text, {})])
+        running = asyncio.create_task(_texts(client, [(text, {})]))
+        await asyncio.to_thread(server.wait_until_busy)
+        config.write_text(json.dumps(json.loads(original) | {"max_sentence_tokens": 64}))
+        _kill(server.engine_pids())
+        assert await running == expected, "the fork server has the old weights"
+        running = asyncio.create_task(_texts(client, [(text, {})]))
+        await asyncio.to_thread(server.wait_until_busy)
+        _kill([*children(server.process.pid), *server.engine_pids()])
+        [ended] = await running
+        assert isinstance(ended, Event)
+        assert (ended.data["code"], reason in ended.data["error"]) == ("engine_failed", True)
+        refused = await client.post("/translate", json=request)
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        assert reason in refused.json()["error"]
+        assert "retry-after" in refused.headers
+        assert reason in (await client.get("/readyz")).json()["error"]
+        assert reason in server.log.read_text()
+        config.write_bytes(original)
+        server.wait_until_ready()
+        assert await _texts(client, [(text, {})]) == expected
 
 
-async def test_a_stream_resumes_on_a_server_that_still_loads(start_server: StartServer) -> None:
+async def test_a_stream_resumes_on_a_server_that_still_loads(server: Server, start_server: StartServer) -> None:
     query = {"q": " ".join(SENTENCES[:5]), "source": "en", "target": "fr"}
-    with start_server() as server:
-        async with _client(server) as client, client.stream("GET", "/translate/stream", params=query) as response:
-            whole = [event async for event in read_events(response)]
-    with start_server(ready=False) as server:
-        async with _client(server) as client:
+    async with _client(server) as client, client.stream("GET", "/translate/stream", params=query) as response:
+        whole = [event async for event in read_events(response)]
+    with start_server(ready=False) as loading:
+        async with _client(loading) as client:
             while True:
                 with suppress(httpx.TransportError):
                     assert (await client.get("/readyz")).status_code == 503

@@ -101,7 +101,9 @@ def test_an_event_loop_that_hangs(environment: dict[str, str], tmp_path: Path) -
         _ends(server)
 
 
-@pytest.mark.parametrize("stuck", ["engines", "fork server", "both"])
+@pytest.mark.parametrize(
+    "stuck", ["both", *(pytest.param(each, marks=pytest.mark.slow) for each in ("engines", "fork server"))]
+)
 def test_processes_that_are_stuck(stuck: str, tmp_path: Path) -> None:
     with run_server(tmp_path / "log", *_FLAGS, "--replicas", "2") as server:
         engines, fork_servers = server.engine_pids(), children(server.process.pid)

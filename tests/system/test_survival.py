@@ -5,13 +5,14 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import ENGINE_TIMEOUT, StartServer, children
+from tests.system.conftest import ENGINE_TIMEOUT, Server, StartServer, children, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
 
@@ -40,49 +41,53 @@ def _outline(data: object) -> object:
     return float if isinstance(data, float) else data
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-async def test_every_kind_of_stream_survives(start_server: StartServer, how: signal.Signals) -> None:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose engine may be lost; it has another one afterwards."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with run_server(log, "--slots", "16", constants={ENGINE_TIMEOUT: 1.0}) as running:
+        yield running
+
+
+async def test_every_kind_of_stream_survives(server: Server) -> None:
     """The engine dies or stops: the stream pauses, then goes on with the same events, and none comes twice."""
-    with start_server("--slots", "16", constants={ENGINE_TIMEOUT: 1.0}) as server:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]
-            expected = [await stream(client, text, **options) for text, options in work]
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]
+        expected = [await stream(client, text, **options) for text, options in work]
+        for restarts, how in enumerate((signal.SIGKILL, signal.SIGSTOP), start=1):
             running = [asyncio.create_task(stream(client, text, **options)) for text, options in work]
             await asyncio.to_thread(server.wait_until_busy)
             [engine] = server.engine_pids()
             os.kill(engine, how)
-            results = await asyncio.gather(*running)
-        for events, whole in zip(results, expected, strict=True):
-            assert events[-1].name == "done"
-            assert [event.id for event in events] == list(range(len(events)))
-            assert text_of(events) == events[-1].data["translatedText"]
-            assert _outlines(events) == _outlines(whole)
-            assert events[-1].data.get("alternatives") == whole[-1].data.get("alternatives")
-        assert server.metric("dragoman_engine_restarts_total") == 1
-        assert server.engine_pids() != [engine]
-        server.wait_for_metric("dragoman_slots_used", 0)
+            for events, whole in zip(await asyncio.gather(*running), expected, strict=True):
+                assert events[-1].name == "done"
+                assert [event.id for event in events] == list(range(len(events)))
+                assert text_of(events) == events[-1].data["translatedText"]
+                assert _outlines(events) == _outlines(whole)
+                assert events[-1].data.get("alternatives") == whole[-1].data.get("alternatives")
+            assert server.metric("dragoman_engine_restarts_total") == restarts
+            assert server.engine_pids() != [engine]
+            server.wait_for_metric("dragoman_slots_used", 0)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-async def test_streams_survive_the_process_that_has_loaded_the_model(
-    start_server: StartServer, how: signal.Signals
-) -> None:
+async def test_streams_survive_the_process_that_has_loaded_the_model(server: Server) -> None:
     """Alone, its loss is not noticed; with an engine's, the pause is longer."""
-    with start_server("--slots", "16") as server:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
-            texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
-            expected = [_outlines(await stream(client, text)) for text in texts]
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
+        expected = [_outlines(await stream(client, text)) for text in texts]
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            restarts = server.metric("dragoman_engine_restarts_total")
             [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
             os.kill(has_loaded_it, how)
             assert [_outlines(await stream(client, text)) for text in texts] == expected
-            assert server.metric("dragoman_engine_restarts_total") == 0
+            assert server.metric("dragoman_engine_restarts_total") == restarts
             running = [asyncio.create_task(stream(client, text)) for text in texts]
             await asyncio.to_thread(server.wait_until_busy)
             os.kill(engine, signal.SIGKILL)
             assert [_outlines(events) for events in await asyncio.gather(*running)] == expected
-        assert children(server.process.pid) != [has_loaded_it]
+            assert children(server.process.pid) != [has_loaded_it]
 
 
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -21,19 +22,21 @@ LIMITS: Mapping[str, KeyLimits] = {
 
 
 class KeyedServer:
-    def __init__(self, server: Server, keys: Mapping[str, str]) -> None:
+    def __init__(self, server: Server, keys: Mapping[str, str], path: Path) -> None:
         self.server = server
         self.url = server.url
         self.keys = keys
+        self.path = path
+        """The file of the keys."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
-    """A server with a key for each of LIMITS."""
+    """A server with a key for each of LIMITS, and with glossaries."""
     directory = tmp_path_factory.mktemp("keyed")
     path = directory / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         keys = {name: file.add(name, limits) for name, limits in LIMITS.items()}
     flags = ("--keys", str(path), "--cors-origins", "https://a.example", "--log-level", "debug")
-    with run_server(directory / "log", *flags) as server:
-        yield KeyedServer(server, keys)
+    with run_server(directory / "log", *flags, "--glossaries", str(directory / "glossaries")) as server:
+        yield KeyedServer(server, keys, path)

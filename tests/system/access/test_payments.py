@@ -115,55 +115,50 @@ def test_a_stream_that_its_deadline_ends_is_paid_and_goes_on_for_nothing(keyed: 
 
 
 def test_a_stream_is_resumed_for_nothing_on_another_server_with_the_key_file(
-    tmp_path: Path, start_server: StartServer
+    keyed: KeyedServer, start_server: StartServer
 ) -> None:
-    path = tmp_path / "keys.db"
-    with closing(KeyStore(path, create=True)) as file:
-        key = file.add("kiosk", KeyLimits(characters_per_month=1000))
-    body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key}
-    with start_server("--keys", str(path)) as one, start_server("--keys", str(path)) as other:
-        first = httpx.post(f"{one.url}/translate", json=body).text
+    key = keyed.keys["free"]
+    body = {"q": f"{TEXT} It is a cat.", **REQUEST, "stream": True, "api_key": key}
+    with start_server("--keys", str(keyed.path)) as other:
+        first = httpx.post(f"{keyed.url}/translate", json=body).text
         assert "event: done" in first
+        before = _characters(other, key)
         resumed = httpx.post(f"{other.url}/translate", json=body, headers=_resuming(first))
         assert "event: done" in resumed.text
-        assert _characters(other, key) == len(TEXT)
+        assert _characters(other, key) == before
 
 
-def test_glossaries_are_a_key_s_not_a_name_s(tmp_path: Path, start_server: StartServer) -> None:
-    path = tmp_path / "keys.db"
-    with closing(KeyStore(path, create=True)) as file:
+def test_glossaries_are_a_key_s_not_a_name_s(keyed: KeyedServer) -> None:
+    with closing(KeyStore(keyed.path)) as file:
         first = file.add("kiosk", KeyLimits())
-    with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
-        with closing(deepl.DeepLClient(first, server_url=server.url)) as client:
-            made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
-            assert [each.name for each in client.list_glossaries()] == ["pets"]
-        with closing(KeyStore(path)) as file:
-            file.remove("kiosk")
-            second = file.add("kiosk", KeyLimits())
-        with closing(deepl.DeepLClient(second, server_url=server.url)) as client:
-            assert client.list_glossaries() == []
-            with pytest.raises(deepl.DeepLException):
-                client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=made.glossary_id)
+    with closing(deepl.DeepLClient(first, server_url=keyed.url)) as client:
+        made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+        assert [each.name for each in client.list_glossaries()] == ["pets"]
+    with closing(KeyStore(keyed.path)) as file:
+        file.remove("kiosk")
+        second = file.add("kiosk", KeyLimits())
+    with closing(deepl.DeepLClient(second, server_url=keyed.url)) as client:
+        assert client.list_glossaries() == []
+        with pytest.raises(deepl.DeepLException):
+            client.translate_text(TEXT, source_lang="EN", target_lang="FR", glossary=made.glossary_id)
 
 
-def test_another_glossary_of_the_same_name_is_paid_for(tmp_path: Path, start_server: StartServer) -> None:
-    path = tmp_path / "keys.db"
-    with closing(KeyStore(path, create=True)) as file:
-        key = file.add("kiosk", KeyLimits())
-    with start_server("--keys", str(path), "--glossaries", str(tmp_path / "glossaries")) as server:
-        body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
-        headers: dict[str, str] = {}
-        with closing(deepl.DeepLClient(key, server_url=server.url)) as client:
-            made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
-            for asked in (body, body | {"glossary_id": made.glossary_id}):
-                answer = httpx.post(f"{server.url}/translate", json=asked, headers=headers).text
-                assert "matou" in answer
-                headers = _resuming(answer)
-            assert _characters(server, key) == len(TEXT)
-            client.delete_glossary(made)
-            client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
-        assert "minou" in httpx.post(f"{server.url}/translate", json=body, headers=headers).text
-        assert _characters(server, key) == 2 * len(TEXT)
+def test_another_glossary_of_the_same_name_is_paid_for(keyed: KeyedServer) -> None:
+    key = keyed.keys["free"]
+    body = {"q": TEXT, **REQUEST, "stream": True, "api_key": key, "glossary_id": "pets"}
+    headers: dict[str, str] = {}
+    before = _characters(keyed, key)
+    with closing(deepl.DeepLClient(key, server_url=keyed.url)) as client:
+        made = client.create_glossary("pets", "EN", "FR", {"cat": "matou"})
+        for asked in (body, body | {"glossary_id": made.glossary_id}):
+            answer = httpx.post(f"{keyed.url}/translate", json=asked, headers=headers).text
+            assert "matou" in answer
+            headers = _resuming(answer)
+        assert _characters(keyed, key) == before + len(TEXT)
+        client.delete_glossary(made)
+        client.create_glossary("pets", "EN", "FR", {"cat": "minou"})
+    assert "minou" in httpx.post(f"{keyed.url}/translate", json=body, headers=headers).text
+    assert _characters(keyed, key) == before + 2 * len(TEXT)
 
 
 def test_without_a_key_streams_are_signed_where_characters_are_limited(start_server: StartServer) -> None:
