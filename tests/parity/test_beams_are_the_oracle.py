@@ -1,5 +1,6 @@
 """Beam search in the continuous batch is `beam_decode`, whatever runs beside it."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,12 @@ from tests.generation_requests import changed, generation_request
 from tests.parity.engine import EOS, Arrivals, Run, alignment_of, logprobs_of, sources
 
 LIMIT = 25
+
+
+@cache
+def _oracle(config: ModelConfig, count: int, beam: int, length_penalty: float = 1.0) -> list[list[Hypothesis]]:
+    """Decode offline, once for all runners."""
+    return beam_decode(random_model(config), sources(count), LIMIT, beam, length_penalty, alternatives=beam)
 
 
 def _submits(requests: list[GenerationRequest]) -> list[Command]:
@@ -39,7 +46,7 @@ def _assert_found(arrivals: Arrivals, number: int, expected: list[Hypothesis], l
 )
 def test_beams(run: Run, config: ModelConfig, beam: int, slots: int, length_penalty: float) -> None:
     texts = sources(40)
-    expected = beam_decode(random_model(config), texts, LIMIT, beam, length_penalty, alternatives=beam)
+    expected = _oracle(config, 40, beam, length_penalty)
     options = Beam(beam, length_penalty, alternatives=beam - 1)
     arrivals = run(
         config, _submits([generation_request(s, LIMIT, beam=options) for s in texts]), slots=slots, seed=beam
@@ -93,8 +100,8 @@ def test_what_is_reported_early_stays(run: Run, config: ModelConfig) -> None:
     """Tokens come before the search ends, and it ends as the oracle's."""
     texts = sources(30)
     arrivals = run(config, _submits([generation_request(s, LIMIT, beam=Beam(4)) for s in texts]), slots=64, seed=1)
-    expected = beam_decode(random_model(config), texts, LIMIT, 4)
-    assert [arrivals.tokens[number] for number in range(30)] == [best.ids for [best] in expected]
+    expected = _oracle(config, 30, 4)
+    assert [arrivals.tokens[number] for number in range(30)] == [best.ids for best, *_ in expected]
     early = sum(len(set(moments)) > 1 for moments in arrivals.moments.values())
     assert early > 10
 
@@ -115,12 +122,14 @@ def test_a_forced_prefix_is_part_of_the_translation(run: Run, config: ModelConfi
             assert logprobs[3:].argmax(-1).tolist() == ids[3:]
 
 
-def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(run: Run, config: ModelConfig) -> None:
-    for source in sources(6):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_beam_that_lost_its_engine_goes_on_where_its_reader_is(run: Run, config: ModelConfig, every: int) -> None:
+    """Its engine dies behind each token in turn, or behind some of them, for each source others."""
+    for number, source in enumerate(sources(6)):
         for forced in ([], [40, 41]):
             request = generation_request(source, 15, beam=Beam(4, alternatives=2), forced_ids=forced)
             whole = run(config, _submits([request]), slots=4, seed=0)
-            for cut in range(1, len(whole.tokens[0])):
+            for cut in range(1 + number % every, len(whole.tokens[0]), every):
                 again = changed(request, sent_ids=whole.tokens[0][:cut])
                 rest = run(config, _submits([again]), slots=4, seed=0)
                 assert rest.reports[0] == whole.reports[0][cut:]

@@ -60,12 +60,13 @@ def test_each_position_draws_its_own_number(run: Run, config: ModelConfig) -> No
     assert sample(logits, options).tokens.tolist() == ids
 
 
-def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig) -> None:
-    """Forced prefixes let a stream survive the death of its engine."""
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_forced_prefix_continues_as_if_never_interrupted(run: Run, config: ModelConfig, every: int) -> None:
+    """Forced prefixes let a stream survive the death of its engine, behind each token in turn or some of them."""
     source = sources(1)[0]
-    for sampling in (Sampling(), Sampling(temperature=1.0, seed=3)):
+    for number, sampling in enumerate((Sampling(), Sampling(temperature=1.0, seed=3))):
         whole = run(config, [Submit(0, generation_request(source, 20, sampling), 0.0)], slots=1, seed=0)
-        for cut in range(1, len(whole.tokens[0])):
+        for cut in range(1 + number % every, len(whole.tokens[0]), every):
             sent = whole.tokens[0][:cut]
             request = generation_request(source, 20, sampling, forced_ids=sent, sent_ids=sent)
             rest = run(config, [Submit(0, request, 0.0)], slots=1, seed=0)
