@@ -12,11 +12,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from loadtest.local_server import Server, run_server
+from loadtest.local_server import Server, ServerFailed, connect, run_server
 from loadtest.sentences import LANGUAGES, SENTENCES
-from loadtest.soak.wire import connect, new_id, post
 
-_ANSWER_SECONDS: Final = 120.0
 _SEED: Final = 1
 
 
@@ -35,20 +33,19 @@ def main(
 
 async def _costs(server: Server, requests: int, in_flight: int, stream: bool) -> dict[str, Any]:
     texts = random.Random(_SEED).choices(SENTENCES, k=requests)
+    async with connect(server) as client:
 
-    async def lane(texts: Iterator[str]) -> None:
-        for text in texts:
-            async with connect(server.port) as connection:
-                await connection.send(post({"q": text, **LANGUAGES, "stream": stream}, new_id()))
-                answer = await connection.answer(_ANSWER_SECONDS)
-            if answer.outcome != "ok":
-                raise RuntimeError(f"a request ended with {answer.outcome}")
+        async def lane(texts: Iterator[str]) -> None:
+            for text in texts:
+                answer = await client.post("/translate", json={"q": text, **LANGUAGES, "stream": stream})
+                if answer.is_error or "event: error" in answer.text:
+                    raise ServerFailed(f"{text!r}: {answer.text}")
 
-    # The first requests pay for what is done once.
-    await asyncio.gather(*(lane(iter(SENTENCES[:8])) for _ in range(4)))
-    before, started, tokens = server.processor_seconds(), time.monotonic(), await server.generated_tokens()
-    queue = iter(texts)
-    await asyncio.gather(*(lane(queue) for _ in range(in_flight)))
+        # The first requests pay for what is done once.
+        await asyncio.gather(*(lane(iter(SENTENCES[:8])) for _ in range(4)))
+        before, started, tokens = server.processor_seconds(), time.monotonic(), await server.generated_tokens()
+        queue = iter(texts)
+        await asyncio.gather(*(lane(queue) for _ in range(in_flight)))
     seconds = time.monotonic() - started
     http, *engines = (after - early for after, early in zip(server.processor_seconds(), before, strict=True))
     generated = await server.generated_tokens() - tokens

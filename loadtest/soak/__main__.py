@@ -8,10 +8,10 @@ broken.
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import signal
-import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +21,8 @@ import typer
 
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.faults.surroundings import clean_up, environment, prepare
-from loadtest.soak.report import Ending, Limits, stop, summary
+from loadtest.soak.faults.processes import prepare_poison
+from loadtest.soak.report import Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import CLIENT_TIMEOUT_SECONDS, ENGINES, SLOTS, WAITING, Places
 from loadtest.soak.supervisor import supervisor
@@ -55,10 +55,6 @@ def main(  # noqa: PLR0913  each is an option of the command
     round_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds of faults in a round; there are at least two rounds.")
     ] = 20,
-    every: Annotated[
-        float, typer.Option(min=0, help="Seconds between the beginnings of two faults; by default at random.")
-    ] = 0,
-    lanes: Annotated[int, typer.Option(min=1, help="Canaries that are translated at the same time.")] = 4,
     cache_mb: Annotated[
         int, typer.Option(min=0, help="The server's --cache-mb; with one, canaries are work for engines only once.")
     ] = 0,
@@ -77,22 +73,17 @@ def main(  # noqa: PLR0913  each is an option of the command
         raise typer.BadParameter(
             f"--only: no fault is called {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}"
         )
-    skipped = [f"{name}: {reason}" for name in names if (reason := FAULTS[name].missing())]
-    for each in skipped:
-        print(f"SKIPPED: {each}", file=sys.stderr)
-    faults = [name for name in names if not FAULTS[name].missing()]
     if 0 < hours < 1:
         raise typer.BadParameter("a slope of memory takes at least 1", param_hint="--hours")
     whole = hours * _HOUR or seconds
     rounds = max(2, round(whole / round_seconds))
-    plan = Plan(rounds, whole / rounds, faults, random.Random(seed), every, lanes, rare_http=hours > 0)
+    plan = Plan(rounds, whole / rounds, names, random.Random(seed), rare_http=hours > 0)
     # Without it, the server would outlive a soak that is ended.
     signal.signal(signal.SIGTERM, _end)
-    limits = Limits(growth_limit, hours > 0, recovery_limit)
     with tempfile.TemporaryDirectory() as directory:
         places = Places(Path(directory))
         try:
-            seen = _run(places, plan, skipped, limits, cache_mb)
+            seen = _run(places, plan, Limits(growth_limit, hours > 0, recovery_limit), cache_mb)
         finally:
             if server_log is not None and places.log.exists():
                 shutil.copyfile(places.log, server_log)
@@ -108,22 +99,21 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _run(places: Places, plan: Plan, skipped: list[str], limits: Limits, cache_mb: int = 0) -> dict[str, Any]:
+def _run(places: Places, plan: Plan, limits: Limits, cache_mb: int) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
-    prepare(places, EMBEDDED_MODEL)
+    shutil.copytree(EMBEDDED_MODEL, places.model)
+    prepare_poison(places)
     with closing(KeyStore(places.keys, create=True)) as keys:
         key = keys.add("canaries", KeyLimits())
     flags = [str(part) for pair in (_FLAGS | {"--cache-mb": cache_mb}).items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
-    variables = environment(places, sets_clock="clock_stepped" in plan.faults)
-    try:
-        with supervisor(flags, places.log, variables) as supervised:
-            site, readings = asyncio.run(soak(supervised, places, plan, key))
-            ended = stop(site)
-    finally:
-        clean_up()
+    path = os.pathsep.join(filter(None, [str(places.path), os.environ.get("PYTHONPATH")]))
+    with supervisor(flags, places.log, {"PYTHONPATH": path}) as supervised:
+        site, readings = asyncio.run(soak(supervised, places, plan, key))
+        ended = stop(site)
     check_log(places.log, site, readings[-1].answered)
-    return summary(site, readings, Ending(ended, check_charges(site), skipped), limits)
+    characters = check_charges(site)
+    return summary(site, readings, limits) | {"characters": characters, "end": ended}
 
 
 if __name__ == "__main__":

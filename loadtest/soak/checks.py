@@ -86,15 +86,7 @@ def check_charges(site: Site) -> dict[str, int]:
     """Check that the canaries' key has paid once for what was answered, and for no more than was lost beside it."""
     with closing(sqlite3.connect(site.places.keys)) as database:
         [charged] = database.execute("SELECT coalesce(sum(characters), 0) FROM usage").fetchone()
-    answered, again, lost = site.tally.characters, site.tally.characters_again, site.tally.characters_lost
-    if not 0 <= charged - answered - again <= lost:
+    answered, lost = site.tally.characters, site.tally.characters_lost
+    if not 0 <= charged - answered <= lost:
         site.problems.append(f"{charged} characters were charged, {answered} answered, {lost} lost before an event")
-    if again and "clock_stepped" not in site.outcomes:
-        site.problems.append(f"{again} characters were charged again by resumptions")
-    return {
-        "charged": charged,
-        "answered": answered,
-        "charged_minus_answered": charged - answered,
-        "charged_again_after_a_step_of_the_clock": again,
-        "lost_before_an_event": lost,
-    }
+    return {"charged": charged, "answered": answered, "lost_before_an_event": lost}

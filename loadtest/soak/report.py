@@ -1,6 +1,5 @@
 """The server's state before, between and after the rounds, and the verdict."""
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from loadtest.local_server import read_metrics
 from loadtest.soak.checks import ENDPOINT
-from loadtest.soak.leaks import Sample, Slope, slope
+from loadtest.soak.leaks import Slope, slope
 from loadtest.soak.site import ENGINES, Site
 
 _END_SECONDS: Final = 10.0
@@ -49,22 +48,18 @@ class Reading(NamedTuple):
 
     def left(self, before: "Reading") -> list[str]:
         """Return, in words, what should not be there any more."""
-        found = []
-        if self.occupied:
-            found.append(f"{self.occupied} slots or sentences are left")
-        if self.descriptors > before.descriptors:
-            found.append(f"{self.descriptors} descriptors are open, {before.descriptors} were")
-        if self.tasks > before.tasks:
-            found.append(f"{self.tasks} tasks, {before.tasks} were")
-        if len(self.engine_megabytes) != ENGINES:
-            found.append(f"{len(self.engine_megabytes)} engine processes instead of {ENGINES}")
-        if len(self.fork_server_megabytes) != 1:
-            found.append(f"{len(self.fork_server_megabytes)} fork servers instead of one")
-        if self.zombies:
-            found.append(f"{self.zombies} processes have ended, and nobody has waited for them")
-        if self.orphans:
-            found.append(f"{self.orphans} processes outlive a killed HTTP process")
-        return found
+        engines, fork_servers = len(self.engine_megabytes), len(self.fork_server_megabytes)
+        found = {
+            f"{self.occupied} slots or sentences are left": self.occupied > 0,
+            f"{self.descriptors} descriptors are open, {before.descriptors} were": self.descriptors
+            > before.descriptors,
+            f"{self.tasks} tasks, {before.tasks} were": self.tasks > before.tasks,
+            f"{engines} engine processes instead of {ENGINES}": engines != ENGINES,
+            f"{fork_servers} fork servers instead of one": fork_servers != 1,
+            f"{self.zombies} processes have ended, and nobody has waited for them": self.zombies > 0,
+            f"{self.orphans} processes outlive a killed HTTP process": self.orphans > 0,
+        }
+        return [words for words, is_left in found.items() if is_left]
 
 
 async def read(site: Site) -> Reading:
@@ -117,15 +112,7 @@ def stop(site: Site) -> dict[str, Any]:
     return {"status": status, "seconds": round(seconds, 2), "processes_left": len(left)}
 
 
-class Ending(NamedTuple):
-    """The figures of the end."""
-
-    stopped: dict[str, Any]
-    characters: dict[str, int]
-    skipped: list[str]
-
-
-def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Limits) -> dict[str, Any]:
+def summary(site: Site, readings: Sequence[Reading], limits: Limits) -> dict[str, Any]:
     """Return everything as JSON; the last problems are found here."""
     slopes = _slopes(readings[1:], _SETTLED_SECONDS if limits.must_be_certain else 0.0)
     for what, found in slopes.items():
@@ -138,9 +125,9 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
                 f"the limit is {limit} %"
             )
     for fault, seconds in site.replaced_seconds.items():
-        if (longest := max(seconds, default=0.0)) > limits.recovery_seconds:
+        if max(seconds) > limits.recovery_seconds:
             site.problems.append(
-                f"{fault}: engines were replaced after {longest:.1f} s, the limit is {limits.recovery_seconds} s"
+                f"{fault}: engines were replaced after {max(seconds):.1f} s, the limit is {limits.recovery_seconds} s"
             )
     tally = site.tally
     site.problems += [*site.supervisor.problems, *tally.problems]
@@ -151,52 +138,33 @@ def summary(site: Site, readings: Sequence[Reading], ending: Ending, limits: Lim
             "identical": tally.identical,
             "resumed_connections": tally.resumed,
             "refused_and_asked_again": tally.refused,
-            "longest_pause_seconds": round(tally.longest_pause_seconds, 2),
             "longest_loss_seconds": round(tally.longest_loss_seconds, 2),
         },
-        "characters": ending.characters,
         "faults": {name: dict(outcomes) for name, outcomes in sorted(site.outcomes.items())},
-        "skipped": ending.skipped,
         "http_processes_ended": len(site.supervisor.ends),
         "engines_lost": site.deaths,
-        "answered_requests": len(tally.ids) + len(site.answered),
-        "replaced_seconds": {name: _spread(values) for name, values in site.replaced_seconds.items()},
-        "answered_seconds": {name: _spread(values) for name, values in site.answered_seconds.items()},
-        "refusal_seconds": _spread(site.refusal_seconds),
-        "memory_percent_per_hour": {
-            what: None if found is None else {name: round(value, 2) for name, value in found._asdict().items()}
-            for what, found in slopes.items()
+        "replaced_seconds": {
+            name: {"median": round(median(values), 3), "longest": round(max(values), 3)}
+            for name, values in site.replaced_seconds.items()
         },
+        "memory_percent_per_hour": {what: found and found._asdict() for what, found in slopes.items()},
         "readings": [each._asdict() for each in readings],
-        "end": ending.stopped,
-        "longest_stall_of_the_soak_seconds": round(site.stalls.longest_seconds, 2),
-        "load_average": os.getloadavg()[0],
         "problems": site.problems,
     }
 
 
-def _slopes(readings: Sequence[Reading], settled_seconds: float = 0.0) -> dict[str, Slope | None]:
-    """Return the growth of each kind of process; those that faults replace all the time have one life together.
+def _slopes(readings: Sequence[Reading], settled_seconds: float) -> dict[str, Slope | None]:
+    """Return the growth of each kind of process; those that faults replace all the time count as one.
 
-    Of each life of the HTTP process, readings of the first `settled_seconds` are left out.
+    The HTTP process is the last one, from `settled_seconds` of its life on. A fork server that has just been started,
+    and has not loaded the model yet, is left out.
     """
-    whole = [each for each in readings if each.fork_server_megabytes]
-    began: dict[int, float] = {}
-    for each in readings:
-        began.setdefault(each.life, each.at_seconds)
-    settled = [each for each in readings if each.at_seconds >= began[each.life] + settled_seconds]
+    last = [each for each in readings if each.life == readings[-1].life]
+    settled = [each for each in last if each.at_seconds >= last[0].at_seconds + settled_seconds]
+    fork_servers = [(each.at_seconds, each.fork_server_megabytes[0]) for each in readings if each.fork_server_megabytes]
+    loaded = median(value for _, value in fork_servers) / 2 if fork_servers else 0.0
     return {
-        "http": slope([Sample(each.at_seconds, each.http_megabytes, each.life) for each in settled]),
-        "engine": slope([Sample(each.at_seconds, median(each.engine_megabytes or [0.0])) for each in readings]),
-        "fork_server": slope(_loaded([Sample(each.at_seconds, each.fork_server_megabytes[0]) for each in whole])),
+        "http": slope([(each.at_seconds, each.http_megabytes) for each in settled]),
+        "engine": slope([(each.at_seconds, median(each.engine_megabytes or [0.0])) for each in readings]),
+        "fork_server": slope([each for each in fork_servers if each[1] >= loaded]),
     }
-
-
-def _loaded(samples: Sequence[Sample]) -> list[Sample]:
-    """Leave out processes that had just been started and had not loaded the model yet."""
-    least = median(sample.value for sample in samples) / 2 if samples else 0.0
-    return [sample for sample in samples if sample.value >= least]
-
-
-def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    return {"median": round(median(values), 3), "longest": round(max(values), 3)} if values else None

@@ -11,12 +11,14 @@ import httpx
 
 from loadtest.local_server import connect
 from loadtest.soak.canaries import Broken, Tally, canaries
-from loadtest.soak.faults import FAULTS
+from loadtest.soak.faults import FAULTS, KILL_HTTP
 from loadtest.soak.report import Reading, progress, read
-from loadtest.soak.site import ENGINES, SLOTS, WAITING, Places, Site
+from loadtest.soak.site import Places, Site
 from loadtest.soak.supervisor import Supervisor
 
 _CANARIES: Final = 24
+_LANES: Final = 4
+"""Canaries at the same time."""
 _AT_ONCE: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 _QUIET_SECONDS: Final = 30.0
@@ -34,10 +36,6 @@ class Plan(NamedTuple):
     round_seconds: float
     faults: Sequence[str]
     rng: random.Random
-    every: float = 0.0
-    """Seconds between the beginnings of two faults; 0 for random pauses."""
-    lanes: int = 4
-    """Canaries at the same time."""
     rare_http: bool = False
     """True if the HTTP process is killed only in the first quarter of the rounds: its memory has time to grow then."""
 
@@ -45,25 +43,24 @@ class Plan(NamedTuple):
         """Return the faults of a round, by its number."""
         if not self.rare_http or number < self.rounds / _SHARE_WITH_HTTP:
             return list(self.faults)
-        return [name for name in self.faults if not FAULTS[name].kills_http]
+        return [name for name in self.faults if name not in KILL_HTTP]
 
 
 async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> tuple[Site, list[Reading]]:
     """Run all rounds; return a reading before the first and one after each."""
     async with connect(supervisor.server) as client:
-        tally = Tally(key)
+        tally = Tally(key, plan.rng)
         await _warm_up(client)
-        alone = [(bird, (await tally.translate(client, bird)).translation) for bird in canaries(_CANARIES)]
-        site = Site(supervisor, client, plan.rng, places, ENGINES * SLOTS + WAITING, alone, tally)
+        tally.alone += [(bird, await tally.translate(client, bird)) for bird in canaries(_CANARIES)]
+        site = Site(supervisor, client, plan.rng, places, tally)
         readings: list[Reading] = []
         supervising = asyncio.create_task(supervisor.supervise())
         try:
-            with site.stalls.watched():
-                readings.append(await _quiet(site, None))
-                for number in range(plan.rounds):
-                    await _round(site, plan, number)
-                    readings.append(await _quiet(site, readings[0]))
-                    print(progress(site, readings, plan.rounds), file=sys.stderr, flush=True)
+            readings.append(await _quiet(site, None))
+            for number in range(plan.rounds):
+                await _round(site, plan, number)
+                readings.append(await _quiet(site, readings[0]))
+                print(progress(site, readings, plan.rounds), file=sys.stderr, flush=True)
         except httpx.HTTPError as error:
             # What was seen before is reported, too.
             site.problems.append(f"round {len(readings)}: no answer to /metrics: {type(error).__name__}")
@@ -86,17 +83,17 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
 
     async def lane() -> None:
         while not over.is_set():
-            await site.tally.check(site.client, *site.rng.choice(site.alone))
+            await site.tally.check(site.client)
 
     async def fault(name: str) -> None:
         try:
-            await FAULTS[name].run(site)
+            await FAULTS[name](site)
         except* (Broken, OSError, httpx.HTTPError) as group:
             site.problems += [f"{name}: {type(error).__name__} {error}" for error in _leaves(group)]
         finally:
             at_once.release()
 
-    lanes = [asyncio.create_task(lane()) for _ in range(plan.lanes)]
+    lanes = [asyncio.create_task(lane()) for _ in range(_LANES)]
     running: list[asyncio.Task[None]] = []
     names = plan.faults_of(number)
     least = 0 if number else len(names)
@@ -107,7 +104,7 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
             deck += plan.rng.sample(names, len(names))
         await at_once.acquire()
         running.append(asyncio.create_task(fault(deck.pop())))
-        await asyncio.sleep(plan.every or plan.rng.expovariate(1 / _PAUSE_SECONDS))
+        await asyncio.sleep(plan.rng.expovariate(1 / _PAUSE_SECONDS))
     await asyncio.gather(*running)
     # Only now, since a hung engine is noticed when there is work for it.
     over.set()

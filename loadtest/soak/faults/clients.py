@@ -1,188 +1,151 @@
-"""Clients that are slow, stuck, rude, gone or too many, and networks between them and the server."""
+"""Clients that are slow, stuck, gone or too many."""
 
 import asyncio
+import json
+import socket
 import time
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from loadtest.local_server import StreamedTranslation
+import httpx
+
 from loadtest.sentences import LANGUAGES, SENTENCES
-from loadtest.soak import fuzz
-from loadtest.soak.canaries import Canary
-from loadtest.soak.proxy import Weather, proxy
-from loadtest.soak.site import Site
-from loadtest.soak.wire import Answer, connect, new_id, parse, post
-from service.client import AsyncClient, Busy, ClientError, Unreachable
+from loadtest.soak.site import CUT, ENGINES, SLOTS, WAITING, Site, new_id
 
 _ANSWER_SECONDS: Final = 60.0
-_FLOOD: Final = 10
+_SMALL: Final = 2048
+"""Bytes of a slow reader's buffer, so that its slowness is felt at the other end."""
 _NUMBERS: Final = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 100_000
 _REFUSALS: Final = frozenset({"queue_full", "not_ready"})
+
+Pause = Callable[[], Awaitable[object]]
 
 
 async def slow_readers(site: Site) -> None:
     """Read ten or twenty kilobytes a second, and expect everything."""
-
-    async def one() -> None:
-        request_id, started = new_id(), time.monotonic()
-        answer = await slowly(request_id)
-        site.note("slow_readers", request_id, answer, _REFUSALS | {"ok"}, started)
-
-    async def slowly(request_id: str) -> Answer:
-        async with connect(site.port, slow=True) as connection:
-            await connection.send(post(_document(site, 20), request_id))
-            began = bytearray()
-            for _ in range(site.rng.randrange(50, 200)):
-                began += await connection.reader.read(512)
-                await asyncio.sleep(0.02)
-            rest = bytearray(began)
-            while piece := await asyncio.wait_for(connection.reader.read(1 << 14), _ANSWER_SECONDS):
-                rest += piece
-        return parse(bytes(rest))
-
-    await site.all_of("slow_readers", [one() for _ in range(5)])
+    async with _slow_client(site) as client:
+        bodies = [_document(site, 20) for _ in range(5)]
+        await _all(
+            ask(site, "slow_readers", each, {"ok", *_REFUSALS}, client, lambda: asyncio.sleep(0.1)) for each in bodies
+        )
 
 
 async def stuck_readers(site: Site) -> None:
     """Read nothing until the server has closed the connection, or all data is in the connection's buffers."""
 
-    async def one() -> None:
-        request_id, started = new_id(), time.monotonic()
+    async def one(client: httpx.AsyncClient) -> None:
+        body, request_id, started = _document(site, 10), new_id(), time.monotonic()
         log_bytes = site.places.log.stat().st_size
-        body = _document(site, 10)
-        # To fill the connection's buffers; numbers are copied, which costs the engines nothing.
-        body["q"] = _NUMBERS + body["q"]
-        async with connect(site.port, slow=True) as connection:
-            await connection.send(post(body, request_id))
-            # The log is a file of another process.
-            while not (  # noqa: ASYNC110
-                _is_logged(site.places.log, request_id, log_bytes)
-                or site.supervisor.was_down_since(started)
-                or time.monotonic() > started + _ANSWER_SECONDS
-            ):
-                await asyncio.sleep(0.5)
-            answer = await connection.answer(_ANSWER_SECONDS)
-        site.note("stuck_readers", request_id, answer, _REFUSALS | {"cut", "ok"}, started)
 
-    await site.all_of("stuck_readers", [one() for _ in range(2)])
+        async def is_over() -> None:
+            while time.monotonic() < started + _ANSWER_SECONDS and not site.supervisor.was_down_since(started):
+                with site.places.log.open("rb") as log:
+                    log.seek(log_bytes)
+                    if request_id.encode() in log.read():
+                        return
+                await asyncio.sleep(0.5)
+
+        # Numbers fill the connection's buffers; they are copied, which costs the engines nothing.
+        body["q"] = _NUMBERS + body["q"]
+        await ask(site, "stuck_readers", body, {"ok", CUT, *_REFUSALS}, client, is_over, request_id)
+
+    async with _slow_client(site) as client:
+        await _all(one(client) for _ in range(2))
 
 
 async def half_open(site: Site) -> None:
-    """Send nothing, or half of a request, and keep the connection open for a while."""
+    """Hold a hundred connections open, send nothing, half of a request or noise, and leave."""
+    content = json.dumps(_document(site, 3)).encode()
+    whole = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(content) + content
 
-    async def one(kind: int) -> None:
-        whole = post(_document(site, 3), new_id())
-        head = whole.index(b"\r\n\r\n") + 4
-        async with connect(site.port) as connection:
-            await connection.send(whole[: (0, head // 2, head, head + 20)[kind]])
+    async def one(number: int) -> None:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+            noise = site.rng.randbytes(1000)
+            writer.write((b"", b"", whole[:20], whole[: -len(content)], whole[:-5], noise)[number % 6])
             await asyncio.sleep(site.rng.uniform(1, 4))
-            site.count("half_open", "left")
-            if site.rng.random() < 0.5:
-                connection.abort()
+            writer.transport.abort()
+        site.count("half_open", "left")
 
-    await site.all_of("half_open", [one(number % 4) for number in range(20)])
+    await _all(one(number) for number in range(100))
 
 
 async def disconnect_storm(site: Site) -> None:
-    """Disconnect dozens of clients at any moment, some with a reset."""
+    """Disconnect dozens of clients at any moment."""
 
     async def one(number: int) -> None:
-        async with connect(site.port) as connection:
-            body = _document(site, site.rng.randrange(1, 10)) | {"stream": number % 2 == 0}
-            await connection.send(post(body, new_id()))
-            await asyncio.sleep(site.rng.uniform(0, 0.5))
-            site.count("disconnect_storm", "left")
-            if number % 3:
-                connection.abort()
+        body = _document(site, site.rng.randrange(1, 10)) | {"stream": number % 2 == 0}
+        with suppress(TimeoutError, httpx.TransportError):
+            async with asyncio.timeout(site.rng.uniform(0, 0.5)):
+                await site.client.post("/translate", json=body)
+        site.count("disconnect_storm", "left")
 
-    await site.all_of("disconnect_storm", [one(number) for number in range(60)])
+    await _all(one(number) for number in range(60))
 
 
 async def flood(site: Site) -> None:
     """Send ten times as many sentences as fit at once: each is translated or refused, and none is lost."""
-
-    async def one() -> None:
-        request_id, started = new_id(), time.monotonic()
-        body = {"q": site.rng.choice(SENTENCES), **LANGUAGES}
-        async with connect(site.port) as connection:
-            await connection.send(post(body, request_id))
-            sent = time.monotonic()
-            answer = await connection.answer(_ANSWER_SECONDS)
-        if answer.outcome in _REFUSALS:
-            site.refusal_seconds.append(time.monotonic() - sent)
-        site.note("flood", request_id, answer, _REFUSALS | {"ok"}, started)
-
-    await site.all_of("flood", [one() for _ in range(_FLOOD * site.capacity)])
+    bodies = [{"q": site.rng.choice(SENTENCES), **LANGUAGES} for _ in range(10 * (ENGINES * SLOTS + WAITING))]
+    await _all(ask(site, "flood", body, {"ok", *_REFUSALS}, site.client) for body in bodies)
 
 
-async def fuzzed(site: Site) -> None:
-    """Send broken bodies and headers: each is refused or its connection closed, and nothing fails inside."""
-    at_once = asyncio.Semaphore(8)
-
-    async def one() -> None:
-        request = fuzz.request(site.rng)
-        async with at_once, connect(site.port) as connection:
-            try:
-                await connection.send(request)
-                # Some are not whole: the server waits for the rest, and would for ever.
-                answer = await connection.answer(3)
-            except OSError:
-                answer = Answer(0, {}, b"")  # closed while we were talking
-        site.count("fuzzed", f"{answer.status // 100}xx" if answer.status else "closed")
-        if answer.status >= 500 and answer.outcome not in ("not_ready", "deadline_exceeded"):
-            site.problems.append(f"fuzzed: status {answer.status} {answer.body[:200]!r} for {request[:2000]!r}")
-
-    await site.all_of("fuzzed", [one() for _ in range(60)])
-
-
-async def crowd(site: Site) -> None:
-    """Open many idle connections."""
-
-    async def one() -> None:
-        async with connect(site.port):
-            await asyncio.sleep(2)
-        site.count("crowd", "left")
-
-    await site.all_of("crowd", [one() for _ in range(200)])
-
-
-async def bad_networks(site: Site) -> None:
-    """Put proxies between that delay, hold back, are slow and cut: our client still gets every text whole."""
-
-    async def one(canary: Canary, expected: StreamedTranslation) -> None:
-        started = time.monotonic()
-        cuts = iter(site.rng.sample(range(1, 3000), 2))
-
-        def weather() -> Weather:
-            delay, held = site.rng.choice([0.0, 0.02]), site.rng.choice([0, 2000, 50_000])
-            return Weather(delay, held, site.rng.choice([None, 20_000.0]), next(cuts, None))
-
-        async with proxy(site.port, weather) as url, AsyncClient(url, retries=10) as client:
-            try:
-                text = (await client.translate(canary.text, source="en", target="fr", **canary.options)).text
-            except Busy:
-                site.count("bad_networks", "refused")
-            except Unreachable as error:
-                if site.supervisor.was_down_since(started):
-                    site.count("bad_networks", "cut by a killed server")
-                else:
-                    site.problems.append(f"bad_networks: {error}")
-            except ClientError as error:
-                site.problems.append(f"bad_networks: {error.code} {error}")
-            else:
-                site.count("bad_networks", "ok")
-                if text != expected.text:
-                    site.problems.append(f"bad_networks: another text for {canary.text[:40]!r}")
-
-    await site.all_of("bad_networks", [one(*each) for each in site.rng.sample(site.alone, 4)])
+async def ask(  # noqa: PLR0913  the client's way of reading is one more
+    site: Site,
+    fault: str,
+    body: dict[str, Any],
+    allowed: set[str],
+    client: httpx.AsyncClient,
+    pause: Pause | None = None,
+    request_id: str = "",
+) -> str:
+    """Send a request, read its answer with a pause before each piece, and note its outcome, which is returned."""
+    request_id, started, received = request_id or new_id(), time.monotonic(), b""
+    try:
+        headers = {"X-Request-ID": request_id}
+        async with (
+            asyncio.timeout(2 * _ANSWER_SECONDS),
+            client.stream("POST", "/translate", json=body, headers=headers) as response,
+        ):
+            if response.status_code in (429, 503) and "retry-after" not in response.headers:
+                site.problems.append(f"{fault}: status {response.status_code} without Retry-After")
+            pieces = response.aiter_raw()
+            while True:
+                if pause is not None:
+                    await pause()
+                received += await anext(pieces)
+    except StopAsyncIteration:
+        outcome = _outcome(received)
+    except (httpx.TransportError, TimeoutError):
+        outcome = CUT
+    site.note(fault, request_id, outcome, allowed, started)
+    return outcome
 
 
-def _is_logged(log: Path, request_id: str, start: int) -> bool:
-    with log.open("rb") as lines:
-        lines.seek(start)
-        return request_id.encode() in lines.read()
+def _outcome(received: bytes) -> str:
+    """Return `ok`, the code of an error, or `cut`, of a whole answer, JSON or a stream."""
+    if b"event: done\r\n" in received:
+        return "ok"
+    *_, last = received.partition(b"event: error\r\ndata: ") if b"event: " in received else (received,)
+    try:
+        return str(json.loads(last).get("code", "ok"))
+    except ValueError:
+        return CUT
+
+
+@asynccontextmanager
+async def _slow_client(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+    small = [(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL)]
+    transport = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0), socket_options=small)
+    async with httpx.AsyncClient(transport=transport, base_url=site.server.url, timeout=_ANSWER_SECONDS) as client:
+        yield client
+
+
+async def _all(clients: Iterable[Coroutine[Any, Any, object]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in clients:
+            group.create_task(each)
 
 
 def _document(site: Site, sentences: int) -> dict[str, Any]:
-    text = " ".join(site.rng.choices(SENTENCES, k=sentences))
-    return {"q": text, **LANGUAGES, "stream": True}
+    return {"q": " ".join(site.rng.choices(SENTENCES, k=sentences)), **LANGUAGES, "stream": True}

@@ -1,29 +1,62 @@
-"""Processes of the server that are killed or stopped, in every combination."""
+"""Processes of the server that are killed or stopped, in every combination, and files that they need."""
 
 import asyncio
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from itertools import combinations
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
 
 from loadtest.local_server import is_ready
 from loadtest.sentences import LANGUAGES
 from loadtest.soak.canaries import Broken
-from loadtest.soak.site import ENGINES, SLOTS, Site
-from loadtest.soak.wire import new_id
+from loadtest.soak.faults.clients import ask
+from loadtest.soak.site import ENGINES, SLOTS, Places, Site, new_id
 
 _REPLACEMENT_SECONDS: Final = 60.0
+_WITHOUT_MODEL_SECONDS: Final = 3.0
+_SLOW_SECONDS: Final = (0.1, 0.8)
+"""After two seconds without a turn to write, requests with keys are refused: that would be a fault of its own."""
+_POISON_SEED: Final = 666_000_666
+_POISON: Final = f"""\
+import os, signal, sys
+
+if "service.engine" in sys.orig_argv:
+    from service.engine import loop
+
+    encode = loop.source_batch
+
+    def poisoned(admitted):
+        if any(each.request.search.sampling.seed == {_POISON_SEED} for each in admitted):
+            with open({{poisoned!r}}, "a") as killed:
+                killed.write(f"{{{{os.getpid()}}}}\\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return encode(admitted)
+
+    loop.source_batch = poisoned
+"""
+"""Run by Python at the start of an engine process: a request with this seed kills it in the step that admits it."""
+
+
+def prepare_poison(places: Places) -> None:
+    """Write the module that Python imports first in the server's processes."""
+    places.path.mkdir()
+    (places.path / "sitecustomize.py").write_text(_POISON.format(poisoned=str(places.poisoned)))
+    places.poisoned.touch()
 
 
 @asynccontextmanager
-async def whole(site: Site) -> AsyncIterator[None]:
-    """Wait until the server has all its processes; nothing else takes one inside of the context. Raises `Broken`."""
+async def whole(site: Site) -> AsyncIterator[int]:
+    """Wait until the server has all its processes; nothing else takes one inside of the context. Raises `Broken`.
+
+    Yields the size of the log, behind which new engines report.
+    """
     async with site.surgery:
         deadline = time.monotonic() + _REPLACEMENT_SECONDS
         while (
@@ -34,7 +67,7 @@ async def whole(site: Site) -> AsyncIterator[None]:
             if time.monotonic() > deadline:
                 raise Broken(f"{len(now.engines)} engines and {len(now.fork_servers)} fork servers before the fault")
             await asyncio.sleep(0.1)
-        yield
+        yield site.places.log.stat().st_size
 
 
 class Loss(NamedTuple):
@@ -48,9 +81,8 @@ class Loss(NamedTuple):
 
     async def run(self, site: Site) -> None:
         """Lose the processes; return when there are as many ready engines as before."""
-        async with whole(site):
-            await self.happen(site, site.places.log.stat().st_size)
-            site.count(self.name, "replaced")
+        async with whole(site) as log_bytes:
+            await self.happen(site, log_bytes)
 
     async def happen(self, site: Site, log_bytes: int) -> None:
         """Raises `Broken` if `log_bytes` into the log, the processes are not replaced."""
@@ -68,35 +100,31 @@ class Loss(NamedTuple):
         gone = [*engines, *([server.pid] if self.http else []), *fork_servers]
         if not self.http:
             site.deaths += len(engines)
-        ready = ENGINES if self.http else len(engines)
-        replacing = asyncio.create_task(replaced(site, self.name, gone, ready, log_bytes))
+        started = time.monotonic()
         # An engine that hangs is noticed when it is given work; canaries give it none where their sentences are cached.
         async with asyncio.TaskGroup() as group:
             group.create_task(_give_work(site))
-            if (seconds := await site.tally.check(site.client, *site.alone[0])) is not None:
-                site.answered_seconds.setdefault(self.name, []).append(seconds)
-            site.replaced_seconds.setdefault(self.name, []).append(await replacing)
+            await _replaced(site, self.name, gone, ENGINES if self.http else len(engines), log_bytes)
+            site.replaced_seconds.setdefault(self.name, []).append(time.monotonic() - started)
+        site.count(self.name, "replaced")
 
 
 async def _give_work(site: Site) -> None:
     """Send sentences that nobody has sent before, enough for all engines; what becomes of them does not matter."""
-    sentences = [f"I see {new_id()}." for _ in range(SLOTS)]
     with suppress(httpx.HTTPError):
-        await site.client.post("/translate", json={"q": sentences, **LANGUAGES})
+        await site.client.post("/translate", json={"q": [f"I see {new_id()}." for _ in range(SLOTS)], **LANGUAGES})
 
 
-async def replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> float:
-    """Wait until the processes are gone and the log after `log_bytes` has so many engines that are ready.
+async def _replaced(site: Site, fault: str, gone: list[int], ready: int, log_bytes: int) -> None:
+    """Wait until the processes are gone, and the log after `log_bytes` has so many engines that are ready.
 
-    Returns the seconds that it took; raises `Broken`.
+    Raises `Broken`.
     """
-    started = time.monotonic()
-    deadline = started + _REPLACEMENT_SECONDS
+    deadline = time.monotonic() + _REPLACEMENT_SECONDS
     while any(map(_lives, gone)) or _ready_since(site.places.log, log_bytes) < ready or not await _answers(site):
         if time.monotonic() > deadline:
             raise Broken(f"{fault}: no replacement after {_REPLACEMENT_SECONDS:.0f} s")
         await asyncio.sleep(0.1)
-    return time.monotonic() - started
 
 
 async def _answers(site: Site) -> bool:
@@ -128,25 +156,69 @@ def _ready_since(log: Path, start: int) -> int:
         return lines.read().count(b'"engine ready"')
 
 
-def _combinations() -> list[Loss]:
-    """Return a loss for each combination of all engines, the fork server and the HTTP process."""
-    kinds = ("engines", "fork_server", "http")
-    return [
+_KINDS: Final = ("engines", "fork_server", "http")
+LOSSES: Final = (
+    Loss("engine_killed", engines=1),
+    Loss("engine_stopped", engines=1, how=signal.SIGSTOP),
+    # Noticed when an engine is needed; the other engine survives.
+    Loss("fork_server_stopped", engines=1, fork_server=signal.SIGSTOP),
+    *(
         Loss(
             f"killed_{'_and_'.join(chosen)}",
             engines=ENGINES if "engines" in chosen else 0,
             fork_server=signal.SIGKILL if "fork_server" in chosen else None,
             http="http" in chosen,
         )
-        for count in range(1, len(kinds) + 1)
-        for chosen in combinations(kinds, count)
-    ]
-
-
-LOSSES: Final = (
-    Loss("engine_killed", engines=1),
-    Loss("engine_stopped", engines=1, how=signal.SIGSTOP),
-    # Noticed when an engine is needed; the other engine survives.
-    Loss("fork_server_stopped", engines=1, fork_server=signal.SIGSTOP),
-    *_combinations(),
+        for count in range(1, len(_KINDS) + 1)
+        for chosen in combinations(_KINDS, count)
+    ),
 )
+
+
+async def checkpoint_deleted(site: Site) -> None:
+    """Delete the model, and with it all processes that have it in memory; then put it back."""
+    aside = site.places.model.with_name("aside")
+
+    async def put_back() -> None:
+        await asyncio.sleep(_WITHOUT_MODEL_SECONDS)
+        aside.rename(site.places.model)
+
+    async with whole(site) as log_bytes, asyncio.TaskGroup() as group:
+        site.places.model.rename(aside)
+        group.create_task(put_back())
+        await Loss("checkpoint_deleted", ENGINES, signal.SIGKILL).happen(site, log_bytes)
+
+
+async def slow_disk(site: Site) -> None:
+    """Let the writes to the key file, the only ones that requests wait for, take up to a second."""
+
+    def hold(seconds: float) -> None:
+        with closing(sqlite3.connect(site.places.keys, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            time.sleep(seconds)
+            database.execute("ROLLBACK")
+
+    async with site.disk:
+        for _ in range(8):
+            await asyncio.to_thread(hold, site.rng.uniform(*_SLOW_SECONDS))
+            await asyncio.sleep(site.rng.uniform(0.3, 0.5))
+            site.count("slow_disk", "slow")
+
+
+async def poison(site: Site) -> None:
+    """Send a request that kills every engine that it gets to: it fails, and no other."""
+    body: dict[str, Any] = {"q": "I see a cat.", **LANGUAGES, "stream": True, "temperature": 1.0, "seed": _POISON_SEED}
+    async with whole(site) as log_bytes:
+        before = len(_poisoned(site.places))
+        outcome = await ask(site, "poison", body, {"engine_failed", "queue_full", "not_ready"}, site.client)
+        killed = _poisoned(site.places)[before:]
+        site.deaths += len(killed)
+        if outcome == "engine_failed" and not killed:
+            site.problems.append("poison: it has killed no engine")
+        # The last one is answered for when its channel ends, which is before its process has.
+        await _replaced(site, "poison", killed, len(killed), log_bytes)
+
+
+def _poisoned(places: Places) -> list[int]:
+    """Return the ids of the engines that the poisonous request has killed."""
+    return [int(line) for line in places.poisoned.read_text().splitlines()]

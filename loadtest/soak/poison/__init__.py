@@ -1,1 +1,0 @@
-"""Loaded by the Pythons of the soak's server, by way of PYTHONPATH."""
