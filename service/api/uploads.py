@@ -79,9 +79,9 @@ class Wanted(NamedTuple):
     output_format: str = ""
     glossary_id: str | None = None
 
-    def read_options(self, target: str) -> ReadOptions:
-        """Return the options of the reader, for a translation into the given language."""
-        return ReadOptions(target=target, columns=self.columns, output_format=self.output_format)
+    def read_options(self, source: str, target: str) -> ReadOptions:
+        """Return the options of the reader, for a translation between the given languages; the source may be ""."""
+        return ReadOptions(target=target, source=source, columns=self.columns, output_format=self.output_format)
 
 
 def form_of(model: type[RequestBody]) -> dict[str, Any]:
@@ -142,12 +142,13 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
     try:
         path = directory / "source"
         await asyncio.to_thread(_save, file, path)
-        document = await asyncio.to_thread(open_document, path, name, wanted.read_options(target), jobs.limits)
+        options = wanted.read_options(source if wanted.source else "", target)
+        document = await asyncio.to_thread(open_document, path, name, options, jobs.limits)
         count = await jobs.in_thread(document.count)
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []
         glossary = await stored_glossary(service, sent.caller, glossaries, source, target)
-        options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
+        translation_options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
             request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)
@@ -156,7 +157,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
                     source=source,
                     target=target,
                     characters=count.characters,
-                    options=options,
+                    options=translation_options,
                     charge=stack.pop_all(),
                 )
             )

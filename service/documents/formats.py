@@ -13,9 +13,10 @@ from service.documents.gettext import decode_po, read_po
 from service.documents.markdown import split_markdown
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import Passage, split_passages
+from service.documents.plain_text import read_plain_text
 from service.documents.strings_files import read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
-from service.documents.text_files import decode_text, read_json, read_table, read_text
+from service.documents.text_files import decode_text, read_json, read_table
 from service.documents.web_pages import decode_html, split_page, split_xhtml
 from service.documents.xliff import split_xliff
 from service.documents.xml_document import split_xml
@@ -161,7 +162,7 @@ _ALL: Final = (
     ),
     _text("html", "text/html", _HTML),
     _text("htm", "text/html", _HTML),
-    _text("txt", "text/plain", _plain(read_text)),
+    _text("txt", "text/plain", _plain(read_plain_text)),
     *(
         _text(name, "text/markdown", TextReader(decode=decode_text, split=split_markdown))
         for name in ("md", "markdown", "mdx")
@@ -176,7 +177,10 @@ _ALL: Final = (
             ("ssa", "text/x-ssa", read_events),
         )
     ),
-    _text("po", "text/x-gettext-translation", TextReader(decode=decode_po, split=partial(_split, read=read_po))),
+    *(
+        _text(name, "text/x-gettext-translation", TextReader(decode=decode_po, split=partial(_split, read=read_po)))
+        for name in ("po", "pot")
+    ),
     *(
         _text(name, "application/xliff+xml", TextReader(decode=decode_xml, split=split_xliff, has_references=True))
         for name in ("xlf", "xliff")

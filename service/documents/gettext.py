@@ -1,13 +1,16 @@
-"""PO files to pieces: only translations change, and every other byte stays, unlike with libraries that write anew."""
+"""PO files to passages: only translations change, and every other byte stays, unlike with libraries that write anew."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import regex
 
 from service.documents.encodings import decode_as
+from service.documents.languages import check_language
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
+from service.documents.rest_marks import rest_items
+from service.documents.tagged import Item, Object
 from service.errors import InvalidRequest
 
 _STRING: Final = r'"(?:[^"\\\n]++|\\.)*+"'
@@ -18,45 +21,88 @@ _FIELD: Final = regex.compile(
 )
 _PART: Final = regex.compile(_STRING)
 _COMMENT: Final = regex.compile(r"\s*+(?:#[^\n]*+)?")
-_FUZZY: Final = regex.compile(r"^#,.*\bfuzzy\b", regex.MULTILINE)
+_FLAGS: Final = regex.compile(r"^#,(?P<flags>[^\n]*)$", regex.MULTILINE)
+_LANGUAGE: Final = regex.compile(r"^Language:[ \t]*(\w[\w@-]*)", regex.M)
 _CHARSET: Final = regex.compile(rb"charset=\s*([A-Za-z][A-Za-z0-9._-]{0,39})")
 _CHARSET_BYTES: Final = 16_384
 _ESCAPE: Final = regex.compile(r"\\(?:([abfnrtv\\\"'?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 _CONTROLS: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_OPTION: Final = regex.compile(
+    r"\s*+(?:-{1,2}[\w?][\w-]*+(?:[ =]?[\[<]?=?[A-Z<][^\s,]*+)?(?:,\s?+|(?=\s\s)))++\s{2,}+(?=\S)"
+)
+"""The beginning of a line of help: options, and the space up to their explanation."""
 
 
 def decode_po(data: bytes) -> tuple[str, str]:
     """Decode by the charset of the header. Returns the text and the encoding."""
     declared = _CHARSET.search(data[:_CHARSET_BYTES])
-    encoding = declared[1].decode().lower() if declared and declared[1] != b"CHARSET" else "utf-8"
-    return decode_as(data, encoding, "it")
+    return decode_as(data, declared[1].decode().lower() if declared and declared[1] != b"CHARSET" else "utf-8", "it")
 
 
-def read_po(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read a PO file: entries without a translation, or with a fuzzy one, are translated; flags stay.
+class _Entry(NamedTuple):
+    """What stands before the translation of an entry."""
+
+    place: int
+    """The beginning of its first field."""
+    flags: regex.Match[str] | None
+    singular: str = ""
+    plural: str = ""
+
+
+def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read a PO file: entries without a translation, or with a fuzzy one, are translated, and become fuzzy.
 
     The first form of a plural is translated from the singular, all others from the plural.
     """
     done = 0
-    singular = plural = last_name = ""
-    is_fuzzy = False
+    entry = _Entry(0, None)
+    last_name = ""
     for found in _FIELD.finditer(text):
-        between = text[done : found.start()]
-        _check(between, text, done)
+        _check(text[done : found.start()], text, done)
+        flags = next(_FLAGS.finditer(text, done, found.start()), None)
         done = found.end()
-        value = unquote(found["value"])
-        name = found["name"]
+        value, name = unquote(found["value"]), found["name"]
         if name == "msgctxt" or (name == "msgid" and last_name != "msgctxt"):
-            is_fuzzy = _FUZZY.search(between) is not None
-        last_name = name
+            entry = _Entry(found.start(), flags)
         if name == "msgid":
-            singular, plural = value, ""
+            entry = entry._replace(singular=value)
         elif name == "msgid_plural":
-            plural = value
-        elif name.startswith("msgstr") and singular and (is_fuzzy or not value):
-            source = singular if found["form"] in (None, "0") else plural
-            yield Passage(found.span("value"), source, quote, context="entry", is_in_place=False)
+            entry = entry._replace(plural=value)
+        elif name.startswith("msgstr") and not entry.singular and last_name == "msgid":
+            if language := _LANGUAGE.search(value):
+                check_language(language[1], options.target, "its header")
+        elif name.startswith("msgstr") and (not value or _is_fuzzy(entry)):
+            if options.marks_fuzzy and last_name in ("msgid", "msgid_plural") and not _is_fuzzy(entry):
+                yield _fuzzy(entry)
+            source = entry.singular if found["form"] in (None, "0") else entry.plural
+            yield Passage(
+                found.span("value"), source, quote, context="entry", items=list(_items(source)), is_in_place=False
+            )
+        last_name = name
     _check(text[done:], text, done)
+
+
+def _is_fuzzy(entry: _Entry) -> bool:
+    return entry.flags is not None and regex.search(r"\bfuzzy\b", entry.flags["flags"]) is not None
+
+
+def _fuzzy(entry: _Entry) -> Passage:
+    """Mark an entry as one that a person has to read."""
+    if entry.flags is None:
+        return Passage((entry.place, entry.place), literal="#, fuzzy\n")
+    return Passage((entry.flags.start("flags"),) * 2, literal=" fuzzy,")
+
+
+def _items(text: str) -> Iterator[Item]:
+    """Split a message; options of a program, and the columns of its help, stay where they are."""
+    if "  " not in text or "-" not in text:
+        yield from rest_items(text)
+        return
+    for line in text.splitlines(keepends=True):
+        option = _OPTION.match(line)
+        if option is not None:
+            yield Object([option[0]], is_break=True)
+        yield from rest_items(line[option.end() if option else 0 :])
 
 
 def _check(between: str, text: str, position: int) -> None:

@@ -16,6 +16,8 @@ class ReadOptions:
     """The language of the document; "" while it is unknown."""
     columns: tuple[str, ...] = ()
     """Names or numbers, from 1, of the columns of a table to translate; () for all."""
+    marks_fuzzy: bool = True
+    """True if new translations in a PO file are marked as ones that a person has to read."""
     output_format: str = ""
     """The format of the result, for a format that cannot be written; "" for the default."""
 

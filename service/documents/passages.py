@@ -56,6 +56,8 @@ class Passage(NamedTuple):
     """False if the place holds something other than the text, such as an empty or an old translation."""
     write_text: Callable[[str], str] | None = None
     """Writes plain text between items."""
+    literal: str | None = None
+    """What is written at the place without a translation, such as a flag of an entry that is translated."""
     kept: str = ""
     """Why the text stays as it is; "" for a text to translate."""
 
@@ -74,6 +76,8 @@ def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
 def passage_pieces(source: str | Sequence[Piece], passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
     source = [source] if isinstance(source, str) else source
+    if passage.literal is not None:
+        return [passage.literal]
     if passage.kept or _SURROGATE.search(passage.text):
         return [Kept(render(source), passage.kept or "half a character")]
     items = plain_items(passage.text) if passage.items is None else passage.items

@@ -16,7 +16,7 @@ import regex
 from service.documents.paragraph import Piece, render
 from service.text.markup.tokenizer import Token, TokenKind, tokenize
 
-_NUMBER: Final = regex.compile(r'<(?:[gx]|(?:br|a) id=")([0-9]{1,9})["/>]')
+_NUMBER: Final = regex.compile(r'<(?:[gx]|(?:br|a|code) id=")([0-9]{1,9})["/>]')
 _SPACED: Final = regex.compile(
     r"[[\w,;:.!?)\]}%»”]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}]]", regex.V1
 )
@@ -64,6 +64,8 @@ class Object:
     pieces: Sequence[Piece]
     is_break: bool = False
     """True if a sentence ends here."""
+    is_word: bool = False
+    """True if it is read as a word of its sentence, such as a name of a program."""
     is_character: bool = False
     """True for an object among the characters of its run, such as a line end in a cell."""
 
@@ -116,7 +118,7 @@ class Tagged:
                     yield "</a>" if opening.is_link else f"</{name}>"
                 case Object():
                     self._objects[str(number)] = item
-                    yield f'<br id="{number}">' if item.is_break else f"<x{number}/>"
+                    yield _object_tag(number, item)
         if run is not None:
             yield f"</{run[0]}>"
 
@@ -202,6 +204,12 @@ class Tagged:
             written.pop()
         else:
             written.append(closing.written())
+
+
+def _object_tag(number: int, item: Object) -> str:
+    if item.is_break:
+        return f'<br id="{number}">'
+    return f'<code id="{number}"></code>' if item.is_word else f"<x{number}/>"
 
 
 def _spaces(items: Sequence[Item], number: int) -> tuple[bool, bool]:

@@ -10,7 +10,6 @@ import regex
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
-from service.text.splitter import BULLET
 
 _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _JSON_STRING: Final = regex.compile(r'"(?:[^"\\]++|\\.)*+"(?P<colon>\s*+:)?')
@@ -28,16 +27,6 @@ def decode_text(data: bytes) -> tuple[str, str]:
     if "\0" in text:
         raise InvalidRequest("file", "it is not text: it contains zero bytes")
     return text, encoding
-
-
-def read_text(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read a text line by line: sentences do not cross lines."""
-    start = 0
-    for line in text.splitlines(keepends=True):
-        bullet = BULLET.match(line)
-        first, end = start + (bullet.end() if bullet else 0), start + len(line)
-        yield Passage((first, end), text[first:end])
-        start = end
 
 
 def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:

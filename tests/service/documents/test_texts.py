@@ -76,7 +76,9 @@ CASES = {
     "po": (
         "a.po",
         PO,
-        PO.replace('msgstr   ""', 'msgstr   "THE \\"HOUSE\\"\\n"')
+        PO.replace("#, c-format", "#, fuzzy, c-format")
+        .replace('msgid "a file"', '#, fuzzy\nmsgid "a file"')
+        .replace('msgstr   ""', 'msgstr   "THE \\"HOUSE\\"\\n"')
         .replace('"auto ?"', '"CAR"')
         .replace('[0] ""', '[0] "A FILE"')
         .replace('[1] ""', '[1] "SOME FILES"'),
@@ -86,7 +88,7 @@ CASES = {
         XLIFF,
         XLIFF.replace('"en">', '"en" target-language="fr">')
         .replace("red</source>", 'red</source>\n  <target>THE <g id="1">HOUSE</g> IS <x id="2"/> RED</target>')
-        .replace(">new</target>", ">NEW</target>")
+        .replace('"new">new</target>', '"needs-review-translation">NEW</target>')
         .replace("<target/>", '<target>A <ph id="1">&lt;b></ph> B</target>'),
     ),
     "xliff 2": (
