@@ -138,7 +138,7 @@ def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReade
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
     declared = by_name.get("mimetype")
     is_declared_otherwise = declared is not None and archive.read(declared).strip() != found.media_type.encode()
-    if is_declared_otherwise and found.name not in ("docx", "pptx", "xlsx"):
+    if is_declared_otherwise and not found.media_type.startswith(("application/vnd.openxml", "application/vnd.ms-")):
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
     for name, mark in (("META-INF/manifest.xml", b"encryption-data"), ("META-INF/encryption.xml", b"xhtml")):
         if name in by_name and mark in archive.read(by_name[name]):
@@ -146,14 +146,18 @@ def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReade
 
 
 def _survey(archive: Archive) -> Survey:
-    kept: set[str] = set()
+    named: set[str] = set()
+    compared: set[str] = set()
     pages: set[str] = set()
     for member in archive.members:
-        if office.XLSX_NAMES.fullmatch(member.filename):
-            kept |= office.column_names(_xml(archive, member))
-        elif member.filename.endswith(".opf"):
-            pages |= office.pages_of(member.filename, _xml(archive, member))
-    return Survey(frozenset(kept), frozenset(pages))
+        name = member.filename
+        if office.XLSX_NAMES.fullmatch(name):
+            named |= office.column_names(_xml(archive, member))
+        if office.XLSX_FORMULAS.fullmatch(name):
+            compared |= office.compared_texts(_xml(archive, member))
+        if name.endswith(".opf"):
+            pages |= office.pages_of(name, _xml(archive, member))
+    return Survey(frozenset(named), frozenset(compared), frozenset(pages))
 
 
 def _xml(archive: Archive, member: zipfile.ZipInfo) -> str:

@@ -56,8 +56,10 @@ class TextReader:
 class Survey(NamedTuple):
     """What a first look at an archive tells about its parts."""
 
-    kept: frozenset[str] = frozenset()
-    """Texts that stay as they are, such as the headings that a table names."""
+    named: frozenset[str] = frozenset()
+    """The headings that a table names."""
+    compared: frozenset[str] = frozenset()
+    """Texts, in lower case, that formulas compare with."""
     pages: frozenset[str] = frozenset()
     """The names of parts in XHTML."""
 
@@ -78,7 +80,7 @@ class ArchiveReader:
             return _XHTML
         for pattern, vocabulary in self.parts.items():
             if pattern.fullmatch(name):
-                split = partial(split_xml, vocabulary=office.keeping(vocabulary, known.kept))
+                split = partial(split_xml, vocabulary=office.keeping(vocabulary, known.named, known.compared))
                 return TextReader(decode=decode_xml, split=split, has_references=True)
         return None
 
@@ -127,21 +129,34 @@ def _plain(read: Read) -> TextReader:
 
 
 _HTML: Final = TextReader(decode=decode_html, split=split_page, has_references=True)
+_MACRO_TYPE: Final = "application/vnd.ms-{}.macroEnabled.12"
+
+
+def _office(names: str, media_types: tuple[str, str], main: str, parts: office.Parts) -> Iterator[DocumentFormat]:
+    """Return the formats of an office program, without and with macros, which are copied."""
+    reader = ArchiveReader(main=regex.compile(main), parts=parts)
+    for name, media_type in zip(names.split(), media_types, strict=True):
+        yield DocumentFormat(name=name, media_type=media_type, reader=reader)
+
+
 _ALL: Final = (
-    DocumentFormat(
-        name="docx",
-        media_type=f"{_OOXML_TYPE}.wordprocessingml.document",
-        reader=ArchiveReader(main=regex.compile(r"word/document[0-9]*\.xml"), parts=office.DOCX_PARTS),
+    *_office(
+        "docx docm",
+        (f"{_OOXML_TYPE}.wordprocessingml.document", _MACRO_TYPE.format("word.document")),
+        r"word/document[0-9]*\.xml",
+        office.DOCX_PARTS,
     ),
-    DocumentFormat(
-        name="pptx",
-        media_type=f"{_OOXML_TYPE}.presentationml.presentation",
-        reader=ArchiveReader(main=regex.compile(r"ppt/presentation[0-9]*\.xml"), parts=office.PPTX_PARTS),
+    *_office(
+        "pptx pptm",
+        (f"{_OOXML_TYPE}.presentationml.presentation", _MACRO_TYPE.format("powerpoint.presentation")),
+        r"ppt/presentation[0-9]*\.xml",
+        office.PPTX_PARTS,
     ),
-    DocumentFormat(
-        name="xlsx",
-        media_type=f"{_OOXML_TYPE}.spreadsheetml.sheet",
-        reader=ArchiveReader(main=regex.compile(r"xl/workbook[0-9]*\.xml"), parts=office.XLSX_PARTS),
+    *_office(
+        "xlsx xlsm",
+        (f"{_OOXML_TYPE}.spreadsheetml.sheet", _MACRO_TYPE.format("excel.sheet")),
+        r"xl/workbook[0-9]*\.xml",
+        office.XLSX_PARTS,
     ),
     *(
         DocumentFormat(

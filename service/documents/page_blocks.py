@@ -16,6 +16,8 @@ _TEXTS: Final = frozenset({"title", "alt", "aria-label"})
 """Attributes of inline elements that a reader sees."""
 _COPIED: Final = frozenset("code kbd samp var svg math object".split())
 """Inline elements without words of a language."""
+_DROP_CAP: Final = regex.compile(r"(?P<before>\s*+)(?P<opening><span(?:\s[^<>]*+)?>)(?P<letter>\p{L})</span>(?=\p{L})")
+"""The large first letter of a chapter, which belongs to its word."""
 _IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
 
 
@@ -31,10 +33,18 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
         if any(paragraphs(pieces)):
             tags[token.raw] = pieces
 
-    def write(translation: str) -> str:
-        return "".join(render(tags.get(token.raw, [token.raw])) for token in tokenize(translation))
+    drop_cap = _DROP_CAP.match(raw)
+    markup = drop_cap["before"] + drop_cap["letter"] + raw[drop_cap.end() :] if drop_cap else raw
 
-    return [Paragraph(source, raw, characters, write if tags else str, structure=BlockStructure(raw))]
+    def write(translation: str) -> str:
+        text = "".join(render(tags.get(token.raw, [token.raw])) for token in tokenize(translation))
+        if drop_cap is None:
+            return text
+        place = len(drop_cap["before"])
+        return f"{text[:place]}{drop_cap['opening']}{text[place : place + 1]}</span>{text[place + 1 :]}"
+
+    is_changed = bool(tags) or drop_cap is not None
+    return [Paragraph(source, markup, characters, write if is_changed else str, structure=BlockStructure(markup))]
 
 
 def attribute_pieces(tag: Token, names: Iterable[str]) -> list[Piece]:

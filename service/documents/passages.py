@@ -12,6 +12,7 @@ from service.documents.paragraph import Kept, Paragraph, Piece, has_letters, ren
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.text.markup.tokenizer import TokenKind, tokenize
 
+_NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
 
@@ -26,6 +27,7 @@ def inline_paragraph(
     words = "".join(item.text for item in items if isinstance(item, Words))
     if not has_letters(words):
         return list(source)
+    items = _without_numbering(items, write_text)
     first = next(number for number, item in enumerate(items) if not is_outside(item))
     last = next(number for number in range(len(items), 0, -1) if not is_outside(items[number - 1]))
     tagged = Tagged(items[first:last], write_text)
@@ -35,6 +37,17 @@ def inline_paragraph(
         return written_objects(items[:first]) + inside + written_objects(items[last:])
 
     return [Paragraph(source, tagged.markup, len(words), write, context=context)]
+
+
+def _without_numbering(items: Sequence[Item], write_text: Callable[[str], str]) -> Sequence[Item]:
+    """Make an object of typed numbering such as `I. `, which reads as a word."""
+    start = next(number for number, item in enumerate(items) if not is_outside(item))
+    first = items[start]
+    found = _NUMBERING.match(first.text) if isinstance(first, Words) else None
+    if found is None or not isinstance(first, Words) or found.end() == len(first.text):
+        return items
+    number = Object([first.run.opening + write_text(found[0]) + first.run.closing])
+    return [*items[:start], number, Words(first.text[found.end() :], first.run), *items[start + 1 :]]
 
 
 class Passage(NamedTuple):

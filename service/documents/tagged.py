@@ -28,6 +28,7 @@ class Run(NamedTuple):
 
     opening: str = ""
     closing: str = ""
+    is_link: bool = False
 
 
 class Words(NamedTuple):
@@ -86,6 +87,7 @@ class Tagged:
 
     def __init__(self, items: Sequence[Item], write_text: Callable[[str], str]) -> None:
         self._write_text = write_text
+        items, self._drop_cap = _without_drop_cap(items)
         self._usual = _most_frequent_run(items)
         self._runs: dict[str, Run] = {}
         self._wrappers: dict[str, tuple[Open, Close]] = {}
@@ -99,14 +101,15 @@ class Tagged:
         wrappers: list[tuple[str, Open]] = []
         for number, item in enumerate(items, 1):
             if run is not None and (isinstance(item, Open | Close) or (isinstance(item, Words) and item.run != run[1])):
-                yield f"</{run[0]}>"
+                yield _end_tag(*run)
                 run = None
             name = f"g{number}"
             match item:
                 case Words(text):
                     if run is None and item.run != self._usual:
+                        name = f"a{number}" if item.run.is_link else name
                         self._runs[name], run = item.run, (name, item.run)
-                        yield f"<{name}>"
+                        yield f'<a id="{number}">' if item.run.is_link else f"<{name}>"
                     yield escape(text, quote=False)
                 case Open():
                     name = f"a{number}" if item.is_link else name
@@ -120,7 +123,7 @@ class Tagged:
                     self._objects[str(number)] = item
                     yield _object_tag(number, item)
         if run is not None:
-            yield f"</{run[0]}>"
+            yield _end_tag(*run)
 
     def write(self, translation: str) -> str:
         """Return the text of the document for a translation of `markup`.
@@ -136,7 +139,7 @@ class Tagged:
             nonlocal words
             if words:
                 run = next((self._runs[name] for name in reversed(opened) if name in self._runs), self._usual)
-                written.append(run.opening + self._write_text(words) + run.closing)
+                written.append(self._words(words, run, has_drop_cap=not written))
                 words = ""
 
         for token in self._respaced(tokenize(translation)):
@@ -159,6 +162,12 @@ class Tagged:
         for name in reversed(opened):
             self._end(name, written)
         return "".join(written) + written_objects(filter(is_outside, missing.values()))
+
+    def _words(self, words: str, run: Run, *, has_drop_cap: bool) -> str:
+        cap = self._drop_cap if has_drop_cap else None
+        first = "" if cap is None else cap.opening + self._write_text(words[0]) + cap.closing
+        rest = words if cap is None else words[1:]
+        return first + run.opening + self._write_text(rest) + run.closing if rest else first
 
     def _respaced(self, tokens: Iterable[Token]) -> Iterator[Token]:
         """Yield the tokens of a translation with as many spaces between words and objects as the source has."""
@@ -204,6 +213,20 @@ class Tagged:
             written.pop()
         else:
             written.append(closing.written())
+
+
+def _without_drop_cap(items: Sequence[Item]) -> tuple[Sequence[Item], Run | None]:
+    """Join the large first letter of a chapter with its word. Returns the items, and the formatting of the letter."""
+    first, second = (*items, None, None)[:2]
+    if not isinstance(first, Words) or not isinstance(second, Words) or len(first.text) != 1:
+        return items, None
+    if first.run == second.run or not (first.text.isalpha() and second.text[:1].isalpha()):
+        return items, None
+    return [Words(first.text + second.text, second.run), *items[2:]], first.run
+
+
+def _end_tag(name: str, run: Run) -> str:
+    return "</a>" if run.is_link else f"</{name}>"
 
 
 def _object_tag(number: int, item: Object) -> str:

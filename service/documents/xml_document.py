@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 import regex
@@ -9,11 +10,11 @@ import regex
 from service.documents.paragraph import Kept, Piece, ReadOptions, render
 from service.documents.passages import Passage, inline_paragraph, passage_pieces, plain_items
 from service.documents.tagged import Close, Item, Object, Open, Run, Words
-from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
+from service.documents.xml_text import XmlKind, XmlToken, check, escape_attribute, escape_text, tokens, unescape
 
 Untouched = Callable[[XmlToken], bool]
 
-_LINE_END: Final = regex.compile(r"(\r?\n)")
+_LINE_END: Final = regex.compile(r"((?:_x000D_|\r)?\n|_x000D_)")
 _FIELD_KIND: Final = regex.compile(r"""<[\w.-]+:fldChar\b[^>]*:fldCharType\s*=\s*["'](\w+)""")
 _INSTRUCTION: Final = regex.compile(r"<[\w.-]+:instrText[^>]*>([^<]*)")
 _FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
@@ -40,6 +41,16 @@ class Vocabulary:
     """Elements of a run that stand for a character, and the character that the model reads."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
+    plain: frozenset[str] = frozenset()
+    """Paragraphs that hold text themselves, although others of the vocabulary hold text elements."""
+    attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Attributes of elements whose values a reader sees, as they are spelled."""
+    controls: regex.Pattern[str] | None = None
+    """Matches the properties of a wrapper that is an object: a box to check, a date, a list to choose from."""
+    word: regex.Pattern[str] | None = None
+    """Matches the properties of a run that holds code: a word of its sentence that is copied."""
+    link: regex.Pattern[str] | None = None
+    """Matches the properties of a run that is a link."""
     html: frozenset[str] = frozenset()
     """Paragraphs whose text may be HTML, escaped."""
     links: frozenset[str] = frozenset()
@@ -97,9 +108,24 @@ class _Reader:
                 yield f"{token.raw}{self._target}</{token.spelled}>" if self._target else token.raw + content
             else:
                 depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
-                yield token.raw
+                yield from self._tag(token)
                 if depth < 0 and is_element:
                     return
+
+    def _tag(self, token: XmlToken) -> list[Piece]:
+        """Return a tag; values of attributes that a reader sees are paragraphs."""
+        names = self._vocabulary.attributes.get(token.name)
+        if not names or token.kind is XmlKind.CLOSE:
+            return [token.raw]
+        pieces: list[Piece] = []
+        done = 0
+        for name, start, end in token.places():
+            if name in names:
+                value = token.raw[start:end]
+                passage = Passage((0, 0), unescape(value), escape_attribute, context="attribute")
+                pieces += [token.raw[done:start], *passage_pieces(value, passage)]
+                done = end
+        return [*pieces, token.raw[done:]]
 
     def _is_copied(self, token: XmlToken) -> bool:
         return token.name in self._vocabulary.copied or self._vocabulary.is_untouched(token)
@@ -115,7 +141,7 @@ class _Reader:
 
     def _paragraph(self, token: XmlToken) -> Iterator[Piece]:
         inside = _Inside()
-        closing = self._inline(inside)
+        closing = self._inline(inside, holds_text=not self._vocabulary.texts or token.name in self._vocabulary.plain)
         yield token.raw
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
         code = self._vocabulary.code
@@ -130,14 +156,14 @@ class _Reader:
             yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)
         yield closing
 
-    def _inline(self, inside: _Inside) -> str:
+    def _inline(self, inside: _Inside, *, holds_text: bool) -> str:
         """Read a paragraph or a wrapper up to its end tag, which is returned."""
         vocabulary = self._vocabulary
         opening = inside.items[-1] if inside.items and isinstance(inside.items[-1], Open) else None
         for token in self._tokens:
             if token.kind is XmlKind.CLOSE:
                 return token.raw
-            if token.kind is XmlKind.TEXT and not vocabulary.texts:
+            if token.kind is XmlKind.TEXT and holds_text:
                 inside.source.append(token.raw)
                 inside.items.append(Words(token.text))
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.texts:
@@ -145,11 +171,7 @@ class _Reader:
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.runs:
                 self._run(token, inside)
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.wrappers and not self._is_copied(token):
-                inside.source.append(token.raw)
-                inside.items.append(Open(token.raw, is_link=token.name in vocabulary.links))
-                closing = self._inline(inside)
-                inside.source.append(closing)
-                inside.items.append(Close(closing))
+                self._wrapper(token, inside, holds_text=holds_text)
             else:
                 is_property = opening is not None and token.name in vocabulary.properties
                 pieces = self._object(token)
@@ -162,10 +184,21 @@ class _Reader:
             opening = None
         raise AssertionError("the XML was checked")
 
+    def _wrapper(self, token: XmlToken, inside: _Inside, *, holds_text: bool) -> None:
+        begin, source = len(inside.items), len(inside.source)
+        opening = Open(token.raw, is_link=token.name in self._vocabulary.links)
+        inside.source.append(token.raw)
+        inside.items.append(opening)
+        closing = self._inline(inside, holds_text=holds_text)
+        inside.source.append(closing)
+        inside.items.append(Close(closing))
+        if self._vocabulary.controls is not None and self._vocabulary.controls.search(opening.raw):
+            inside.items[begin:] = [Object(inside.source[source:])]
+
     def _object(self, token: XmlToken) -> list[Piece]:
         if token.kind is not XmlKind.OPEN:
-            return [token.raw]
-        return [token.raw + self._raw()] if self._is_copied(token) else [token.raw, *self.read(is_element=True)]
+            return self._tag(token)
+        return [token.raw + self._raw()] if self._is_copied(token) else [*self._tag(token), *self.read(is_element=True)]
 
     def _run(self, token: XmlToken, inside: _Inside) -> None:
         opening, closing = token.raw, f"</{token.spelled}>"
@@ -180,8 +213,9 @@ class _Reader:
             if child.kind is XmlKind.EMPTY and child.name in self._vocabulary.characters:
                 inside.source.append(child.raw)
                 name = f"{child.spelled.rpartition(':')[0]}:t"
-                text = self._vocabulary.characters[child.name]
-                inside.items.append(Words(text, _text_run(name, Run(opening, closing))))
+                last = inside.items[-1] if inside.items else None
+                run = last.run if isinstance(last, Words) else _text_run(name, Run(opening, closing))
+                inside.items.append(Words(self._vocabulary.characters[child.name], run))
                 continue
             pieces = self._object(child)
             inside.source += pieces
@@ -201,6 +235,12 @@ class _Reader:
             words += child.text
         inside.source.append(raw)
         text_run = _text_run(token.spelled, run, keeps_space=token.name == "a:t")
+        vocabulary = self._vocabulary
+        if vocabulary.word is not None and vocabulary.word.search(run.opening):
+            inside.items.append(Object([run.opening, raw, run.closing], is_word=True))
+            return
+        if vocabulary.link is not None and vocabulary.link.search(run.opening):
+            text_run = text_run._replace(is_link=True)
         for number, part in enumerate(_LINE_END.split(words) if self._vocabulary.has_lines else [words]):
             if number % 2:
                 inside.items.append(Object([part], is_break=True, is_character=True))
@@ -242,8 +282,8 @@ class _Field:
 def _close_field(joined: list[Item], found: _Field) -> None:
     """Replace the parts of a field, which are the last items, by a wrapper or an object."""
     parts = joined[found.start :]
-    depths = [isinstance(part, Open) - isinstance(part, Close) for part in parts]
-    if sum(depths) or any(sum(depths[:count]) < 0 for count in range(len(depths))):
+    depths = [*accumulate(isinstance(part, Open) - isinstance(part, Close) for part in parts)]
+    if depths[-1] or min(depths) < 0:
         return  # the field overlaps a wrapper: its parts stay objects
     head = joined[found.start : found.head_end]
     instruction = "".join(_INSTRUCTION.findall(source_of(head))).split()

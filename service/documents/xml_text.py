@@ -17,6 +17,7 @@ from service.documents.encodings import decode_as
 from service.errors import InvalidRequest
 
 _DEEPEST: Final = 200
+_MOST_PREFIXES: Final = 500
 _NAME: Final = r"[^\s/>]++"
 _TOKEN: Final = regex.compile(
     rf"""<!--.*?-->|<!\[CDATA\[(?P<data>.*?)\]\]>|<\?.*?\?>|<(?:!DOCTYPE|(?P<close>/?)(?P<name>{_NAME}))"""
@@ -53,6 +54,11 @@ class XmlToken(NamedTuple):
     def attributes(self) -> dict[str, str]:
         """Return the attributes by their names, as they are spelled."""
         return {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(self.raw)}
+
+    def places(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each attribute's name, and the span of its value in `raw`."""
+        for found in _ATTRIBUTE.finditer(self.raw):
+            yield found[1], *found.span(2 if found[2] is not None else 3)
 
     @property
     def spelled(self) -> str:
@@ -141,6 +147,8 @@ def _declared(tag: str, known: Mapping[str, str], namespaces: Mapping[str, str])
     for name, one, other in _ATTRIBUTE.findall(tag):
         if name == "xmlns" or name.startswith("xmlns:"):
             found[name[6:]] = namespaces.get(unescape(one or other), "")
+    if len(found) > _MOST_PREFIXES:
+        raise InvalidRequest("file", f"the XML in it declares more than {_MOST_PREFIXES} prefixes at once")
     return found
 
 
@@ -159,6 +167,11 @@ def _referenced(found: regex.Match[str]) -> str:
     if reference.startswith("#"):
         return chr(int(reference[2:], 16) if reference[1] == "x" else int(reference[1:]))
     return _PREDEFINED[reference]
+
+
+def escape_attribute(text: str) -> str:
+    """Escape the value of an attribute."""
+    return escape(_FORBIDDEN.sub("", text))
 
 
 def escape_text(text: str) -> str:

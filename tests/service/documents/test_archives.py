@@ -76,7 +76,10 @@ def test_bold_stays_on_its_word(rewrite: Rewrite) -> None:
     assert "HOUSE IS RED" in bold
 
 
-WORD = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body></w:document>'
+WORD = (
+    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:w14="w14">'
+    "<w:body>{}</w:body></w:document>"
+)
 T = '<w:t xml:space="preserve">'
 
 
@@ -145,6 +148,42 @@ def _word(body: str, rewrite: Rewrite) -> str:
             f"<w:p><w:r>{T}A &lt;B&gt; &amp; C É</w:t></w:r></w:p>",
             id="characters of markup",
         ),
+        pytest.param(
+            "<w:p><w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent><w:r><w:t>\u2610</w:t></w:r></w:sdtContent>"
+            "</w:sdt><w:r><w:t> tea</w:t></w:r></w:p>",
+            "<w:p><w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent><w:r><w:t>\u2610</w:t></w:r></w:sdtContent>"
+            f"</w:sdt><w:r>{T} TEA</w:t></w:r></w:p>",
+            id="a box to check is an object",
+        ),
+        pytest.param(
+            '<w:p><w:r><w:t>run </w:t></w:r><w:r><w:rPr><w:rStyle w:val="VerbatimChar"/></w:rPr><w:t>ls</w:t></w:r>'
+            "<w:r><w:t> now</w:t></w:r></w:p>",
+            f'<w:p><w:r>{T}RUN </w:t></w:r><w:r><w:rPr><w:rStyle w:val="VerbatimChar"/></w:rPr><w:t>ls</w:t></w:r>'
+            f"<w:r>{T} NOW</w:t></w:r></w:p>",
+            id="words of code stay",
+        ),
+        pytest.param(
+            '<w:p><w:fldSimple w:instr=" HYPERLINK x"><w:r><w:t>here</w:t></w:r></w:fldSimple>'
+            '<w:fldSimple w:instr="DATE"><w:r><w:t>May</w:t></w:r></w:fldSimple></w:p>',
+            f'<w:p><w:fldSimple w:instr=" HYPERLINK x"><w:r>{T}HERE</w:t></w:r></w:fldSimple>'
+            '<w:fldSimple w:instr="DATE"><w:r><w:t>May</w:t></w:r></w:fldSimple></w:p>',
+            id="a simple field may be a link",
+        ),
+        pytest.param(
+            '<w:p><w:r><w:drawing><docPr id="1" name="x" descr="a &quot;cat&quot;"/></w:drawing></w:r></w:p>',
+            '<w:p><w:r><w:drawing><docPr id="1" name="x" descr="A &quot;CAT&quot;"/></w:drawing></w:r></w:p>',
+            id="an alternative text",
+        ),
+        pytest.param(
+            "<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>o</w:t></w:r><w:r><w:t>nce upon</w:t></w:r></w:p>",
+            f"<w:p><w:r><w:rPr><w:b/></w:rPr>{T}O</w:t></w:r><w:r>{T}NCE UPON</w:t></w:r></w:p>",
+            id="a drop cap",
+        ),
+        pytest.param(
+            "<w:p><w:r><w:t>I. part</w:t></w:r></w:p>",
+            f"<w:p><w:r>{T}I. </w:t></w:r><w:r>{T}PART</w:t></w:r></w:p>",
+            id="typed numbering",
+        ),
         pytest.param("<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", "<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", id="a number"),
     ],
 )
@@ -171,6 +210,55 @@ def test_a_column_that_a_table_names_keeps_its_header(rewrite: Rewrite) -> None:
     written = _part(rewrite("a.xlsx", _archive(parts)), "xl/sharedStrings.xml")
     assert "<t>Price</t>" in written
     assert "THE PRICE" in written
+
+
+def test_cells_that_formulas_compare_with_stay(rewrite: Rewrite) -> None:
+    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    words = ["Open", "closed", "red chair", "big", "old", "house"]
+    sheet = (
+        '<c><f>COUNTIF(A:A,"Open")+SUMIF(B:B,"&lt;&gt;Red chair",C:C)</f></c><filter val="old"/>'
+        '<dataValidation prompt="choose" ><formula1>"open,Closed"</formula1></dataValidation>'
+        '<cfRule text="big"><formula>A1</formula></cfRule>'
+    )
+    parts = {
+        "xl/workbook.xml": "<workbook/>",
+        "xl/sharedStrings.xml": f'<sst xmlns="{name}">{"".join(f"<si><t>{word}</t></si>" for word in words)}</sst>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{name}">{sheet}</worksheet>',
+    }
+    written = rewrite("a.xlsx", _archive(parts))
+    assert regex.findall("<t[^>]*>([^<]*)", _part(written, "xl/sharedStrings.xml")) == [*words[:-1], "HOUSE"]
+    assert 'prompt="CHOOSE"' in _part(written, "xl/worksheets/sheet1.xml")
+
+
+def test_threaded_comments_and_titles(rewrite: Rewrite) -> None:
+    thread = "http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"
+    parts = {
+        "xl/workbook.xml": "<workbook/>",
+        "xl/threadedComments/threadedComment1.xml": f'<Comments xmlns="{thread}"><text>a</text></Comments>',
+        "docProps/core.xml": '<core xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>a</dc:title></core>',
+    }
+    for each in list(_parts(rewrite("a.xlsx", _archive(parts))).values())[1:]:
+        assert b">A<" in each
+
+
+def test_links_and_charts_of_slides(rewrite: Rewrite) -> None:
+    a, c = "http://schemas.openxmlformats.org/drawingml/2006/", "main chart".split()
+    slide = (
+        f'<a:p xmlns:a="{a}{c[0]}"><a:r><a:t>go </a:t></a:r><a:r><a:rPr><a:hlinkClick id="1"/></a:rPr>'
+        "<a:t>here</a:t></a:r><a:r><a:t> to see it</a:t></a:r></a:p>"
+    )
+    chart = f'<c:strCache xmlns:c="{a}{c[1]}"><c:pt><c:v>red houses</c:v></c:pt><c:pt><c:v>1</c:v></c:pt></c:strCache>'
+    parts = {"ppt/presentation.xml": "<a/>", "ppt/slides/slide1.xml": slide, "ppt/charts/chart1.xml": chart}
+    seen: list[str] = []
+
+    def remember(html: str) -> str:
+        seen.append(html)
+        return html.upper() if "<" not in html else '<a id="2">ici</a> va'
+
+    written = _parts(rewrite("a.pptx", _archive(parts), remember))
+    assert seen == ['go <a id="2">here</a> to see it', "red houses"]
+    assert b'<a:hlinkClick id="1"/></a:rPr><a:t>ici</a:t>' in written["ppt/slides/slide1.xml"]
+    assert b"RED HOUSES" in written["ppt/charts/chart1.xml"]
 
 
 def test_lines_of_a_cell_stay_in_its_text(rewrite: Rewrite) -> None:

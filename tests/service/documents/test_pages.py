@@ -7,7 +7,7 @@ import pytest
 
 from service.documents.page_blocks import BlockStructure
 from service.errors import InvalidRequest
-from tests.service.documents.conftest import Rewrite, shout
+from tests.service.documents.conftest import Rewrite, same, shout
 
 HEAD = (
     '<html lang="en" xml:lang="en"><head><meta name="description" content="a &quot;shop&quot;">'
@@ -25,6 +25,14 @@ def test_titles_of_inline_elements(rewrite: Rewrite) -> None:
     page = '<p>see <a href="a" title="a &amp; b">this</a> <img src="b" alt="a cat"> now</p>'
     expected = '<p>SEE <a href="a" title="A &amp; B">THIS</a> <img src="b" alt="A CAT"> NOW</p>'
     assert rewrite("a.html", page).decode() == expected
+
+
+def test_a_drop_cap_belongs_to_its_word(rewrite: Rewrite) -> None:
+    page = '<p><span class="drop">T</span>he old <b>man</b></p>'
+    assert rewrite("a.html", page, lambda _: "Le vieil <b>homme</b>") == (
+        b'<p><span class="drop">L</span>e vieil <b>homme</b></p>'
+    )
+    assert rewrite("a.html", page, same).decode() == page
 
 
 @pytest.mark.parametrize(
