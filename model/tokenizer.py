@@ -331,6 +331,11 @@ class Detokenizer:
         return text
 
     @property
+    def holds_text(self) -> bool:
+        """True after a part of a character."""
+        return self._holds_bytes
+
+    @property
     def _passes_on(self) -> bool:
         """True if a text without marks is returned as it is."""
         return not (self._at_start or self._holds_bytes or (self._case is not None and self._case.changes_text))

@@ -10,7 +10,18 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 
-from service.api import documents, error_handlers, languages, openapi, operations, page, suggestions, translate, uploads
+from service.api import (
+    documents,
+    error_handlers,
+    languages,
+    live,
+    openapi,
+    operations,
+    page,
+    suggestions,
+    translate,
+    uploads,
+)
 from service.api.compat import chat
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
@@ -43,7 +54,7 @@ _BYTES_PER_CHARACTER: Final = 12
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
-_TRANSLATING: Final = (translate, languages, deepl, documents, deepl_documents, compat, chat)
+_TRANSLATING: Final = (translate, live, languages, deepl, documents, deepl_documents, compat, chat)
 _OTHERS: Final = (suggestions, glossaries, multilingual, operations, page)
 """Modules whose routes the application has, without translating."""
 
@@ -89,6 +100,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
+    app.state.cors_origins = settings.cors_origins
     for module in (*_TRANSLATING, *_OTHERS):
         app.include_router(module.router)
     _expect_requests(service)

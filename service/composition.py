@@ -13,6 +13,7 @@ from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.engine.messages import EngineOptions
 from service.hub.names import HubIndex
+from service.live.sessions import LiveSessions
 from service.observability.metrics import Metrics
 from service.registry.configured_models import configured_models
 from service.registry.directory import ModelsDirectory
@@ -76,8 +77,9 @@ def build_service(settings: Settings) -> ServiceContext:
     translator = Translator(lambda: library.routes, limits_of(settings))
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
+    live = LiveSessions(translator, metrics.live_observer())
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(translator, library, metrics, access, store, suggested, jobs)
+    return ServiceContext(translator, library, metrics, access, store, suggested, jobs, live)
 
 
 def _public_models(settings: Settings) -> PublicModels:

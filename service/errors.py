@@ -11,6 +11,7 @@
     +-- UnknownModel        404  an unknown name of a model, from OpenAI's clients
     +-- UnknownGlossary     404  an unknown id or name of a glossary
     +-- UnknownDocument     404  an unknown id, or a document that is gone
+    +-- UnknownSession      404  an unknown id of a live session, or one that has ended
     +-- DocumentNotReady    409  the document is still being translated
     +-- TooLong             413  a text, a sentence or a body exceeds its limit
     +-- QueueFull           429  retry after `retry_after_seconds`
@@ -109,6 +110,16 @@ class UnknownDocument(ServiceError):
         super().__init__(
             "document_id: no such document: it was downloaded, deleted or expired, or the server restarted"
         )
+
+
+class UnknownSession(ServiceError):
+    """An unknown id, or the id of a live session that has ended."""
+
+    status = 404
+    code = "unknown_session"
+
+    def __init__(self) -> None:
+        super().__init__("session: no such live session: it has ended, or another server has it; begin a new one")
 
 
 class DocumentNotReady(ServiceError):

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from service.access.usage import Caller
 from service.api.context import ServiceDependency
@@ -30,7 +31,7 @@ class _Body(msgspec.Struct):
 async def caller_of(request: Request, service: ServiceDependency) -> Caller:
     """Identify the caller and count the request. Raises `KeyRequired`, `InvalidKey` and `RateLimited`."""
     key = await _key(request) if service.access.has_keys else None
-    caller = await service.access.admit(key, _address(request))
+    caller = await service.access.admit(key, address_of(request))
     if caller.key is not None:
         request.state.key_name = caller.key.name
     return caller
@@ -43,7 +44,7 @@ async def may_see_paths(request: Request, service: ServiceDependency) -> bool:
     """
     if not service.access.key_required:
         return True
-    return await service.access.knows(await _key(request), _address(request))
+    return await service.access.knows(await _key(request), address_of(request))
 
 
 CallerDependency = Annotated[Caller, Depends(caller_of)]
@@ -55,7 +56,7 @@ def owner_of(caller: Caller) -> str | None:
     return None if caller.key is None else caller.key.label
 
 
-def _address(request: Request) -> str | None:
+def address_of(request: HTTPConnection) -> str | None:
     return request.client.host if request.client else None
 
 
@@ -64,7 +65,7 @@ async def _key(request: Request) -> str | None:
     return key_before_body(request) or await _key_in_body(request)
 
 
-def key_before_body(request: Request) -> str | None:
+def key_before_body(request: HTTPConnection) -> str | None:
     """Find the key in the header or in the URL."""
     scheme, _, value = request.headers.get("authorization", "").strip().partition(" ")
     if scheme.lower() in _SCHEMES:

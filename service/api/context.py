@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from service.access.control import AccessControl
 from service.documents.jobs import DocumentJobs
 from service.errors import NotReady, UnknownLanguage
+from service.live.sessions import LiveSessions
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.stores.glossary_store import GlossaryStore
@@ -29,6 +30,7 @@ class ServiceContext:
     glossaries: GlossaryStore
     suggestions: SuggestionStore
     documents: DocumentJobs
+    live: LiveSessions
     draining: bool = False
     """True during the shutdown: running requests may finish; new ones are refused."""
 

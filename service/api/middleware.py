@@ -21,6 +21,7 @@ _FORWARDED: Final = frozenset({b"x-forwarded-prefix", b"x-forwarded-host"})
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]{1,64}){1,8}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_SWITCHING_PROTOCOLS: Final = 101
 # Probes poll these paths all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
@@ -67,7 +68,7 @@ class RequestObservation:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope)
@@ -79,6 +80,8 @@ class RequestObservation:
             if message["type"] == "http.response.start":
                 state["status"] = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+            elif message["type"] == "websocket.accept":
+                state["status"] = _SWITCHING_PROTOCOLS
             await send(message)
 
         try:
@@ -86,11 +89,16 @@ class RequestObservation:
         finally:
             seconds = time.monotonic() - started
             status = state.get("status", 0)
-            outcome = state.get("outcome") or ("ok" if 200 <= status < 400 else "error")
+            outcome = state.get("outcome") or ("ok" if _SWITCHING_PROTOCOLS <= status < 400 else "error")
             route = getattr(scope.get("route"), "path", "unmatched")
             self._metrics.request_finished(route, outcome, seconds)
             if route not in UNLOGGED:
-                fields = {"request_id": request_id, "method": scope["method"], "route": route, "status": status}
+                fields = {
+                    "request_id": request_id,
+                    "method": scope.get("method", "GET"),
+                    "route": route,
+                    "status": status,
+                }
                 fields |= {name: state[name] for name in ("key_name", "trace_id") if name in state}
                 logger.info("request", extra=fields | {"outcome": outcome, "seconds": round(seconds, 4)})
 

@@ -40,7 +40,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     400: "bad input, with the name of the field",
     401: "missing or wrong API key",
     403: "wrong API key",
-    404: "no glossary of the caller has this id or name, no document this id, or no model this name",
+    404: "no glossary of the caller has this id or name, no document or session this id, or no model this name",
     405: "method not allowed for this path",
     409: "the document is still being translated",
     413: "text, sentence or body over its limit",

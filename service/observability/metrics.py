@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
+from service.live.session import LiveObserver
 from service.registry.model_version import ModelVersion, State
 from service.supervisor.cache import CacheObserver
 from service.supervisor.engine_requests import EngineObserver
@@ -94,6 +95,13 @@ class Metrics:
         self._cache_misses = self._counter("cache_misses", "Segments that were decoded, and may then be kept")
         self._cache_evictions = self._counter("cache_evictions", "Finished segments evicted for newer ones")
         self._cache_bytes = self._gauge("cache_bytes", "Memory of the finished segments")
+        self._live_sessions = self._gauge("live_sessions", "Live sessions, with and without a connection")
+        self._live_updates = self._histogram(
+            "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
+        )
+        self._live_overtaken = self._counter(
+            "live_updates_overtaken", "Updates of live sources cancelled for newer ones"
+        )
         self._build_info = self._gauge(
             "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
         )
@@ -174,6 +182,24 @@ class Metrics:
     def cache_observer(self) -> CacheObserver:
         """Return the observer of the cache of finished segments."""
         return _CacheObserver(self)
+
+    def live_observer(self) -> LiveObserver:
+        """Return the observer of the live sessions."""
+        return _LiveObserver(self)
+
+
+class _LiveObserver(LiveObserver):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def updated(self, seconds: float) -> None:
+        self._metrics._live_updates.observe(seconds)
+
+    def overtaken(self) -> None:
+        self._metrics._live_overtaken.inc()
+
+    def opened(self, count: int) -> None:
+        self._metrics._live_sessions.set(count)
 
 
 class _CacheObserver(CacheObserver):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from service.server.descriptors import are_few_left, is_among_the_last
 from service.server.unchunked import Unchunked
@@ -62,6 +63,15 @@ _WRONG_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", "Host: 
 
 class _RefusedError(Exception):
     """Ends the parsing of a request; uvicorn then calls `send_400_response`."""
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket without its log lines: requests have one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = logging.getLogger("uvicorn.websocket")
+        self.logger.setLevel(logging.WARNING)
 
 
 class Connection(HttpToolsProtocol):

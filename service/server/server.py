@@ -15,13 +15,15 @@ from fastapi import FastAPI
 
 from service.api.context import ServiceContext
 from service.errors import NotReady
-from service.server.connection import Connection
+from service.server.connection import Connection, WebSocket
 from service.server.shutdown import ShutdownDeadline
 from service.settings import Settings, UnusableSettingError
 
 logger = logging.getLogger(__name__)
 
 _TICKS_PER_SECOND: Final = 10  # uvicorn's
+MAX_FRAME_BYTES: Final = 1_000_000
+"""A message of a WebSocket; the first one may hold a glossary."""
 
 # The HTTP process allocates and frees megabytes of texts and responses all the time.
 # The names are of glibc's malloc.h; the value is glibc's initial threshold.
@@ -71,7 +73,9 @@ class DrainingServer(uvicorn.Server):
             loop="uvloop",
             proxy_headers=False,  # the application's own setting names the trusted proxies
             http=Connection,
-            ws="none",  # a client could upgrade to a protocol without limits
+            ws=WebSocket,
+            ws_max_size=MAX_FRAME_BYTES,
+            ws_per_message_deflate=False,  # a small frame could become a large one
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
@@ -102,6 +106,7 @@ class DrainingServer(uvicorn.Server):
         asyncio.get_running_loop().call_soon_threadsafe(begin)
 
     def _start_drain(self) -> None:
+        self._service.live.drain()
         self._drain_task = asyncio.create_task(self._drain())
 
     def _fail_running(self) -> None:

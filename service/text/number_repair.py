@@ -196,6 +196,11 @@ class NumberRepair:
         """True if the sentence has numbers; if False, `push` returns every part unchanged."""
         return self._numbers is not None
 
+    @property
+    def holds_text(self) -> bool:
+        """True while a number may go on."""
+        return bool(self._held)
+
     def copy(self) -> Self:
         return copy.copy(self)
 

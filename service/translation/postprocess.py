@@ -75,6 +75,12 @@ class StreamingPostprocessor:
             self._is_first = False
         return text + segment.after if is_last else text
 
+    @property
+    def holds_text(self) -> bool:
+        """True if text is held back that the next token may complete or change."""
+        is_held = self._held_placeholder or self._numbers.holds_text or self._detokenizer.holds_text
+        return bool(is_held or self._segment.marks)
+
     def push_run(self, run: TokenRun) -> list[str]:
         """Add some tokens and return the text that is final after each, as `push` does."""
         is_last = run.finish_reason is not None

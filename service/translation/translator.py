@@ -1,5 +1,6 @@
 """The translator: it checks requests, finds their routes and starts them. Knows nothing of HTTP and engines."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -121,6 +122,13 @@ class Translator:
         copying = CopyPreprocessor()
         segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
         return Work(segments, {model for route in routes.values() for model in route.models})
+
+    async def route(self, source: str, target: str) -> Route:
+        """Return the route between two of the models' codes, after fetching what it lacks. Raises `NotReady`."""
+        await asyncio.gather(*(model.fetch() for model in self._routes().plan(source, target).missing))
+        if (route := self._routes().find(source, target)) is None:
+            raise NotReady("a model of this direction has just been unloaded; try again")
+        return route
 
     def direction(
         self,

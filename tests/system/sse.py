@@ -1,7 +1,7 @@
 """A strict reader of our event streams."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any, NamedTuple
 
 import httpx
@@ -11,12 +11,12 @@ REQUEST = {"source": "en", "target": "fr", "stream": True}
 
 class Event(NamedTuple):
     id: int | None
-    """None of an error, and of no other."""
+    """None of an error, and of few others."""
     name: str
     data: dict[str, Any]
 
 
-async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
+async def read_events(response: httpx.Response, unnumbered: Collection[str] = ("error",)) -> AsyncIterator[Event]:
     fields: dict[str, str] = {}
     async for line in response.aiter_lines():
         if line:
@@ -24,7 +24,7 @@ async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
             if name:  # a comment line has none
                 fields[name] = value
         elif fields:
-            assert ("id" in fields) == (fields["event"] != "error")
+            assert ("id" in fields) == (fields["event"] not in unnumbered)
             yield Event(int(fields["id"]) if "id" in fields else None, fields["event"], json.loads(fields["data"]))
             fields = {}
 

@@ -1,0 +1,324 @@
+"""A live session: source that grows and is corrected, and its translation, which is only ever appended to."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
+
+from service.errors import EngineFailed, NotReady, QueueFull, ServiceError, is_error
+from service.live.decoding import Committed, Decoder, Sentence
+from service.live.events import Commit, Draft, Ended, Event, Kept, Revision, Segment
+from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, Policy, State, Token
+from service.live.source import LiveSource
+from service.live.words import ends_sentence, whole_words, word_starts
+
+logger = logging.getLogger(__name__)
+
+_KEPT_EVENTS: Final = 1_000
+"""Events that a client may be behind, or miss while it has no connection."""
+_CUT_WORDS: Final = 60
+"""A sentence with so many words is finished where it stands; one with half of them, at a clause mark."""
+_CLAUSE_MARKS: Final = (",", ";", ":", "،", "，", "、", "；", "—", "–")
+_RETRY_SECONDS: Final = 0.1
+_MOST_FAILURES: Final = 3
+"""Failures of one update in a row, after which the session ends."""
+
+
+class Options(NamedTuple):
+    """The choices of a session's client."""
+
+    policy: Policy
+    language: str
+    """The language of the source."""
+    revises: bool = False
+
+
+class Start(NamedTuple):
+    """The place from which another server's session goes on: `committed` is the number of committed characters."""
+
+    source_start: int = 0
+    segment: int = 0
+    committed: int = 0
+
+
+class Account(Protocol):
+    """Counts the characters of the source for the session's caller."""
+
+    async def reach(self, end: int) -> None:
+        """Count the source up to a position, each character once. Raises `ServiceError`."""
+        ...
+
+    async def close(self) -> None:
+        """Settle the account at the end of the session."""
+        ...
+
+
+class LiveObserver:
+    """The receiver of sessions' measurements; the methods of this base class do nothing."""
+
+    def updated(self, seconds: float) -> None:
+        """Observe the time from a change of the source to its results."""
+
+    def overtaken(self) -> None: ...
+
+    def opened(self, count: int) -> None:
+        """Observe the number of sessions that there are now."""
+
+
+class LiveSession:
+    """One session. Writers change the source at any time; one reader at a time takes the events.
+
+    Changes that come during an update are translated together by the next one.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        options: Options,
+        account: Account,
+        start: Start,
+        committed: Committed,
+        observer: LiveObserver,
+    ) -> None:
+        """`committed` is what another server has committed of the sentence at `start`."""
+        self._decoder = decoder
+        self.account = account
+        self._options = options
+        self._observer = observer
+        self.source = LiveSource(start.source_start)
+        self._segment = start.segment
+        self._index = start.committed
+        self._committed = committed
+        self._earlier: deque[Sequence[Token]] = deque(maxlen=KEPT_HYPOTHESES)
+        self._log: deque[Event] = deque(maxlen=_KEPT_EVENTS)
+        self._count = 0
+        self._draft = Draft(start.segment, "")
+        self._has_news = asyncio.Event()
+        self._has_changed = asyncio.Event()
+        self._changed_at = 0.0
+        self._decoding: asyncio.Task[Hypothesis] | None = None
+        self._may_overtake = True
+        self._ends = False
+        self.is_settled = True
+        """True if all of the source has been translated, as far as the policy lets."""
+        self._failure: ServiceError | None = None
+        self._reader = 0
+        self.touched_at = time.monotonic()
+        """The time of the last message of a client."""
+        self.left_at: float | None = self.touched_at
+        """The time at which the last reader left; None while there is one."""
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(lambda _: self._has_news.set())
+
+    def append(self, text: str) -> None:
+        """Add text at the end of the source. Raises `TooLong`."""
+        self.source.append(text)
+        self._change()
+
+    def replace(self, position: int, text: str) -> None:
+        """Replace the source from a position on; what is committed stays. Raises `InvalidRequest` and `TooLong`."""
+        committed_until = self.source.start + self._committed.source_end
+        self.source.replace(position, text)
+        if position < committed_until:
+            self._report(Kept(position, committed_until))
+        self._change(is_correction=True)
+
+    def finish(self, position: int | None = None) -> None:
+        """Mark the source as final up to a position, by default all of it. Raises `InvalidRequest`."""
+        self.source.finish(position)
+        self._change()
+
+    def end(self) -> None:
+        """Mark all as final, and end the session after it is translated."""
+        self.source.finish()
+        self._ends = True
+        self._change()
+
+    def fail(self, error: ServiceError) -> None:
+        """End the session: `events` raises `error` after what has been committed."""
+        self._failure = self._failure or error
+        self._has_news.set()
+        self.close()
+
+    def close(self) -> None:
+        """Stop translating; may be called twice."""
+        self._task.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        return self._task.done() or self._failure is not None
+
+    def attach(self) -> int:
+        """Make the caller the only reader: `next_events` of an earlier one raises `NotReady`."""
+        self._reader += 1
+        self.left_at = None
+        self._has_news.set()
+        return self._reader
+
+    def detach(self, reader: int) -> None:
+        """Note that a reader has left."""
+        if reader == self._reader:
+            self.left_at = time.monotonic()
+
+    async def next_events(self, reader: int, known: int, shown: str) -> tuple[list[Event], Draft | None]:
+        """Wait for events after the first `known`, or another draft than the one `shown`; return both.
+
+        Any event ends the draft that is shown, and all that there is then is returned. Without either, the session has
+        ended. Raises `NotReady` if another reader has come or the events are not there any more, and the error that
+        ended the session.
+        """
+        while True:
+            if reader != self._reader:
+                raise NotReady("another connection has taken the session over")
+            if self._count - known > len(self._log):
+                raise NotReady("the session's events have been overtaken; begin a new one")
+            events = list(islice(self._log, len(self._log) - (self._count - known), None))
+            draft = self._draft if self._draft.text != ("" if events else shown) else None
+            if events or draft is not None:
+                return events, draft
+            if self._failure is not None:
+                raise self._failure
+            if self._task.done():
+                return [], None
+            self._has_news.clear()
+            await self._has_news.wait()
+
+    def _report(self, event: Event) -> None:
+        self._log.append(event)
+        self._count += 1
+        self._has_news.set()
+
+    def _change(self, *, is_correction: bool = False) -> None:
+        self.touched_at = time.monotonic()
+        self._changed_at = self._changed_at or self.touched_at
+        self._has_changed.set()
+        self.is_settled = False
+        # One update between two results may be cancelled: a client that never pauses gets results, too. What
+        # translates corrected text is cancelled in any case.
+        if self._decoding is not None and (is_correction or self._may_overtake):
+            self._may_overtake = False
+            self._observer.overtaken()
+            self._decoding.cancel()
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            self.is_settled = not self._has_changed.is_set()
+            await self._has_changed.wait()
+            self.is_settled = False
+            self._has_changed.clear()
+            changed_at, self._changed_at = self._changed_at, 0.0
+            try:
+                await self._update()
+                failures, self._may_overtake = 0, True
+                self._observer.updated(time.monotonic() - changed_at)
+            except _OvertakenError:
+                self._changed_at = changed_at
+                continue
+            except BaseException as error:
+                if not is_error(error):
+                    raise
+                failures += 1
+                if not isinstance(error, QueueFull) and (
+                    not isinstance(error, EngineFailed) or failures > _MOST_FAILURES
+                ):
+                    self._failure = error if isinstance(error, ServiceError) else ServiceError("internal error")
+                    if self._failure is not error:
+                        logger.exception("a live session failed")
+                    self._has_news.set()
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._changed_at = self._changed_at or changed_at
+                self._has_changed.set()
+            if self._ends and not self._has_changed.is_set() and not self.source.text:
+                if self._committed.text:  # of a sentence that was taken away
+                    self._leave("")
+                self._report(Ended(self._segment, self.source.end, self._index))
+                return
+
+    async def _update(self) -> None:
+        """Translate finished sentences, and as much as the policy lets of the last one."""
+        while (sentence := self._decoder.sentence(self.source.text)) is not None:
+            is_finished = sentence.is_followed or self._is_finished(sentence)
+            if not is_finished and self._options.policy.name == "sentence":
+                return
+            draft = self._earlier[0] if self._earlier else ()
+            work = self._decoder.hypothesis(sentence, self._committed, draft, is_finished=is_finished)
+            hypothesis = await self._unless_overtaken(work)
+            if not is_finished:
+                self._extend(sentence, hypothesis)
+                return
+            self._commit(sentence, hypothesis.tokens, len(sentence.text))
+            await self._finish(sentence)
+
+    async def _unless_overtaken(self, work: Coroutine[Any, Any, Hypothesis]) -> Hypothesis:
+        decoding = self._decoding = asyncio.create_task(work)
+        try:
+            await asyncio.wait([decoding])
+        finally:
+            self._decoding = None
+            decoding.cancel()
+        if decoding.cancelled():
+            raise _OvertakenError
+        return decoding.result()
+
+    def _is_finished(self, sentence: Sentence) -> bool:
+        text = sentence.text
+        if self.source.final_until >= self.source.start + len(text):
+            return True
+        words = len(word_starts(text))
+        if words >= _CUT_WORDS or (2 * words >= _CUT_WORDS and text.rstrip().endswith(_CLAUSE_MARKS)):
+            return True
+        return ends_sentence(text, self._options.language)
+
+    def _extend(self, sentence: Sentence, hypothesis: Hypothesis) -> None:
+        """Commit what the policy and whole words let of an unfinished sentence; the rest is the draft."""
+        policy, committed, tokens = self._options.policy, self._committed, hypothesis.tokens
+        state = State(hypothesis, [*self._earlier], word_starts(sentence.text), len(committed.text.split()))
+        count = whole_words(committed.text, tokens, RULES[policy.name](policy, state))
+        places = [token.place for token in tokens[:count] if token.place is not None]
+        ends = [*state.word_starts, len(sentence.text)]
+        end = next((each for each in ends if each > max(places)), len(sentence.text)) if places else 0
+        self._commit(sentence, tokens[:count], end)
+        self._earlier = deque((each[count:] for each in self._earlier), maxlen=KEPT_HYPOTHESES)
+        self._earlier.appendleft(tokens[count:])
+        self._set_draft("".join(token.text for token in tokens[count:]))
+
+    def _commit(self, sentence: Sentence, tokens: Sequence[Token], source_end: int) -> None:
+        committed, text = self._committed, "".join(token.text for token in tokens)
+        terms = sentence.encoded.segment.terms
+        committed.ids += [token.token_id for token in tokens]
+        committed.terms += [None if token.term is None else terms[token.term] for token in tokens]
+        committed.text += text
+        committed.source_end = max(committed.source_end, source_end)
+        if text:
+            self._report(Commit(self._segment, self._index, text, self.source.start + committed.source_end))
+            self._index += len(text)
+
+    async def _finish(self, sentence: Sentence) -> None:
+        """Let a finished sentence leave, and revise it."""
+        number = self._segment
+        self._leave(sentence.text)
+        if self._options.revises:
+            # A failure leaves the sentence as it was committed.
+            with suppress(ServiceError):
+                self._report(Revision(number, await self._decoder.revision(sentence)))
+
+    def _leave(self, source: str) -> None:
+        self.source.drop(len(source))
+        self._report(Segment(self._segment, source, self._committed.text, self.source.start))
+        self._committed, self._segment = Committed(), self._segment + 1
+        self._earlier.clear()
+        self._set_draft("")
+
+    def _set_draft(self, text: str) -> None:
+        self._draft = Draft(self._segment, text)
+        self._has_news.set()
+
+
+class _OvertakenError(Exception):
+    """The source has changed while it was translated."""
