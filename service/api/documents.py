@@ -85,6 +85,7 @@ class DocumentStatus(BaseModel):
     seconds_left: int | None = Field(default=None, description="an estimate, once there is one")
     error: str | None = None
     code: str | None = Field(default=None, description="the code of the error")
+    warnings: list[str] = Field(default=[], description="what is missing, such as pages that are only pictures")
 
 
 class TranslatedFile(BaseModel):
@@ -239,4 +240,5 @@ def _status(job: DocumentJob) -> DocumentStatus:
         seconds_left=None if job.is_over else job.seconds_left,
         error=None if job.error is None else job.error.message,
         code=None if job.error is None else job.error.code,
+        warnings=[*job.request.document.warnings],
     )

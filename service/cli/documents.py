@@ -13,7 +13,7 @@ from service.cli.translate import InputError, Stream, TranslationJob, show_progr
 from service.client import ClientError, Done
 from service.client.events import translations_of
 from service.documents.document import Document, open_document
-from service.documents.formats import FORMATS, ArchiveReader
+from service.documents.formats import FORMATS, ArchiveReader, Conversion
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions, advance
 from service.errors import ServiceError
@@ -40,7 +40,7 @@ def are_documents(files: Sequence[Path], output: Path | None) -> bool:
 
 def _is_document(path: Path, *, is_written: bool) -> bool:
     ending = path.suffix[1:].lower()
-    if ending == "pdf" or (ending in FORMATS and isinstance(FORMATS[ending].reader, ArchiveReader)):
+    if ending in FORMATS and isinstance(FORMATS[ending].reader, ArchiveReader | Conversion):
         return True
     # Texts are documents, too, but can also be shown as they are translated.
     return is_written and ending in FORMATS and ending != "txt"
@@ -65,7 +65,7 @@ class DocumentCommand:
                 continue
             try:
                 (output / relative).parent.mkdir(parents=True, exist_ok=True)
-                await self._translate(found, output / relative, self._options_of(found))
+                await self._translate(found, _result(found, output / relative), self._options_of(found))
             except (ServiceError, ClientError, InputError) as error:
                 has_failed = True
                 typer.echo(f"dragoman: {relative}: {str(error).removeprefix('file: ')}", err=True)
@@ -73,7 +73,10 @@ class DocumentCommand:
 
     async def translate_file(self, path: Path, output: Path) -> None:
         """Translate a document. Raises `InputError`, `ServiceError` and `ClientError`."""
-        await self._translate(path, output, self._options)
+        options = self._options
+        if _is_converted(path):
+            options = replace(options, output_format=output.suffix[1:].lower())
+        await self._translate(path, output, options)
 
     def _options_of(self, path: Path) -> ReadOptions:
         """Return the options of a file among others: columns are only for tables."""
@@ -83,7 +86,10 @@ class DocumentCommand:
     async def _translate(self, path: Path, output: Path, options: ReadOptions) -> None:
         try:
             document = open_document(path, path.name, options, DocumentLimits())
-            with show_progress(document.count().characters, self._job) as progress, _replaced(output) as temporary:
+            characters = document.count().characters
+            for warning in document.warnings:
+                typer.echo(f"dragoman: {path.name}: {warning}", err=True)
+            with show_progress(characters, self._job) as progress, _replaced(output) as temporary:
                 await self._rewrite(document, temporary, progress)
         except OSError as error:
             raise InputError(f"{error.filename or path}: {error.strerror}") from None
@@ -101,6 +107,21 @@ class DocumentCommand:
                 if isinstance(event, Done):
                     return [each.text for each in translations_of(event)]
         raise AssertionError("a stream ends with Done")
+
+
+def _is_converted(path: Path) -> bool:
+    """Return True for a document whose translation has another format."""
+    known = FORMATS.get(path.suffix[1:].lower())
+    return known is not None and isinstance(known.reader, Conversion)
+
+
+def _result(path: Path, output: Path) -> Path:
+    """Return the name for the translation of a document in a directory."""
+    reader = FORMATS[path.suffix[1:].lower()].reader
+    if not isinstance(reader, Conversion):
+        return output
+    ending = f".{reader.outputs[0]}"
+    return output.with_name(output.name + ending) if path.with_suffix(ending).exists() else output.with_suffix(ending)
 
 
 def _documents_in(directory: Path, output: Path) -> Iterator[Path]:

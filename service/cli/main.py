@@ -115,7 +115,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
     """Translate text and print each token as soon as it is generated. Line breaks are kept.
 
     A document (docx, pptx, xlsx, odt, odp, ods, epub, html, md, srt, vtt, po, xliff, json, csv, tsv), or a directory of
-    documents, is written to --output.
+    documents, is written to --output. The translation of a pdf is a docx or an md.
     """
     from service.cli.documents import are_documents
     from service.cli.translate import InputError, TranslationJob, read, read_glossary

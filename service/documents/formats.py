@@ -13,6 +13,7 @@ from service.documents.gettext import decode_po, read_po
 from service.documents.markdown import split_markdown
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import Passage, split_passages
+from service.documents.pdf.conversion import convert_pdf
 from service.documents.plain_text import read_plain_text
 from service.documents.strings_files import read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
@@ -175,6 +176,9 @@ _ALL: Final = (
             pages=regex.compile(r".*\.(?:xhtml|html|htm)", regex.I),
         ),
     ),
+    DocumentFormat(
+        name="pdf", media_type="application/pdf", reader=Conversion(convert=convert_pdf, outputs=("docx", "md"))
+    ),
     _text("html", "text/html", _HTML),
     _text("htm", "text/html", _HTML),
     _text("txt", "text/plain", _plain(read_plain_text)),
@@ -211,7 +215,6 @@ FORMATS: Final[Mapping[str, DocumentFormat]] = {each.name: each for each in _ALL
 """All formats by the endings of their files' names."""
 
 _REFUSED: Final = {
-    "pdf": "PDF cannot be translated: it holds the places of letters, not paragraphs; convert it to docx or odt first",
     "doc": "the old binary format is not read; save it as docx",
     "xls": "the old binary format is not read; save it as xlsx",
     "ppt": "the old binary format is not read; save it as pptx",
@@ -233,8 +236,8 @@ def check_beginning(beginning: bytes, found: DocumentFormat) -> None:
     """Raise `InvalidRequest` if a file begins like one of another format."""
     if not beginning:
         raise InvalidRequest("file", "it is empty")
-    if beginning.startswith(b"%PDF"):
-        raise UnsupportedFormat("file", _REFUSED["pdf"])
+    if beginning.startswith(b"%PDF") != (found.name == "pdf"):
+        raise UnsupportedFormat("file", f"its content is not {found.name}, as its name says")
     if beginning.startswith(b"\xd0\xcf\x11\xe0"):
         raise InvalidRequest("file", "it is encrypted or in an old binary format; save it anew, without a password")
     is_archive = beginning.startswith(b"PK\x03\x04")

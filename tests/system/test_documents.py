@@ -125,7 +125,7 @@ def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) ->
 @pytest.mark.parametrize(
     ("fields", "name", "status", "problem"),
     [
-        ({}, "a.pdf", 400, "file: PDF cannot be translated"),
+        ({}, "a.pdf", 400, "file: its content is not pdf"),
         ({"target": "xx"}, "a.docx", 400, "target: xx is not supported"),
         ({"colums": "1"}, "a.docx", 400, "colums: no such field"),
         ({}, "a.odt", 400, "file: its content is not odt"),
@@ -156,7 +156,7 @@ def test_no_file(documents_server: Server) -> None:
         ({"target": "fr"}, {}, "Invalid request: missing file parameter", "file"),
         ({}, {"file": ("a.docx", b"x")}, "Invalid request: missing target parameter", "target"),
         ({"target": "xx"}, {"file": ("a.docx", b"x")}, "xx is not supported", "target"),
-        ({"target": "fr"}, {"file": ("a.pdf", b"x")}, "Invalid request: file format not supported", "file"),
+        ({"target": "fr"}, {"file": ("a.rtf", b"x")}, "Invalid request: file format not supported", "file"),
         ({"target": "fr"}, {"file": ("a.csv", b"%PDF-1.7")}, "Invalid request: file format not supported", "file"),
     ],
 )
@@ -331,7 +331,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     ("arguments", "problem"),
     [
         (["--file", "a.docx"], "a.docx: a document needs --output"),
-        (["--file", "a.pdf", "--output", "b.pdf"], "file: PDF cannot be translated"),
+        (["--file", "a.pdf", "--output", "b.pdf"], "output_format: must be docx or md"),
         (["--file", "a.docx", "--file", "b.docx", "--output", "c.docx"], "a.docx: give one document"),
         (["--file", "a.docx", "--output", "./a.docx"], "a.docx: is the document itself"),
         (["--file", "none.docx", "--output", "b.docx"], "none.docx: No such file"),

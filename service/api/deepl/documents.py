@@ -28,20 +28,21 @@ class DeepLForm(RequestBody):
     target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
     source_lang: str | None = Field(default=None, max_length=16, examples=["EN"])
     filename: str | None = Field(default=None, max_length=200)
-    output_format: str | None = Field(default=None, max_length=16, description="only the format of the document")
+    output_format: str | None = Field(
+        default=None, max_length=16, description="of a pdf docx or md, else that of the document"
+    )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     glossary_id: str | None = Field(default=None, max_length=200, description="only with source_lang")
 
     def wanted(self, file_name: str) -> Wanted:
         """Return the fields about the document. Raises `InvalidRequest`."""
         name = self.filename or file_name
-        if self.output_format and self.output_format.lower() != name.rpartition(".")[2].lower():
-            raise InvalidRequest("output_format", "must be the format of the document")
         if self.formality in ("more", "less"):
             raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
         if self.glossary_id and not self.source_lang:
             raise InvalidRequest("source_lang", "must be given with glossary_id")
-        return Wanted(self.source_lang or None, self.target_lang, name, glossary_id=self.glossary_id)
+        wanted = Wanted(self.source_lang or None, self.target_lang, name, glossary_id=self.glossary_id)
+        return wanted._replace(output_format=(self.output_format or "").lower())
 
 
 class DeepLKey(RequestBody):

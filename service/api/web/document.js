@@ -66,14 +66,14 @@ export class DocumentView {
     throw new Error(error?.replace(/^(file|document_id): /, "") ?? "The server returned no reason.");
   }
 
-  show({ state, name, characters, characters_done: done, seconds_left: left }) {
+  show({ state, name, characters, characters_done: done, seconds_left: left, warnings = [] }) {
     $("document-state").hidden = false;
     const share = characters ? done / characters : 0;
     const rest = left === undefined ? "" : `, about ${left} s left`;
     $("document-progress").value = state === "done" ? 1 : share;
     $("document-name").textContent = name;
     $("document-words").textContent =
-      { queued: "waiting", done: "translated" }[state] ?? `${Math.round(100 * share)} %${rest}`;
+      { queued: "waiting", done: ["translated", ...warnings].join("; ") }[state] ?? `${Math.round(100 * share)} %${rest}`;
     $("document-cancel").hidden = state === "done";
     $("document-download").hidden = state !== "done";
   }

@@ -47,6 +47,6 @@ def test_a_refusal_is_shown(page: Page, complaints: list[str], tmp_path: Path) -
     document = tmp_path / "words.pdf"
     document.write_text("%PDF")
     page.get_by_label("Translate a document").set_input_files(document)
-    expect(page.locator("#document-error")).to_contain_text("PDF cannot be translated")
+    expect(page.locator("#document-error")).to_contain_text("the PDF is broken")
     # A browser notes each refused request on its console.
     assert complaints.pop().endswith("400 (Bad Request)")

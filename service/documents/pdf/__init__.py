@@ -1,0 +1,1 @@
+"""PDF to text in reading order, and to docx and Markdown."""

@@ -1,0 +1,74 @@
+"""PDF to docx or Markdown in a process of its own: PDFium knows no threads, and hostile files may crash or hang it."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from service.documents.paragraph import ReadOptions
+from service.errors import InvalidRequest, ServiceError, TooLong
+from service.process.interpreter import python_command
+
+_PROCESSOR_SECONDS: Final = 40
+_SECONDS: Final = 180.0
+"""Of a busy machine."""
+_MEMORY_BYTES: Final = 500_000_000
+
+
+def convert_pdf(path: Path, output: Path, _: ReadOptions) -> Sequence[str]:
+    """Convert a PDF to docx or Markdown, by the ending of the output. Returns warnings about what is missing.
+
+    Raises `InvalidRequest` and `TooLong`.
+    """
+    command = python_command("-m", __name__, str(path), str(output))
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise TooLong("file", f"reading the PDF takes more than {_SECONDS:.0f} seconds") from None
+    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        raise TooLong("file", f"reading the PDF takes more than {_PROCESSOR_SECONDS} seconds of a processor")
+    if done.returncode:
+        raise TooLong("file", f"reading the PDF takes more than {_MEMORY_BYTES // 10**6} MB of memory, or fails")
+    report = json.loads(done.stdout)
+    if problem := report.get("too_long"):
+        raise TooLong("file", problem)
+    if problem := report.get("invalid"):
+        raise InvalidRequest("file", problem)
+    warnings: list[str] = report["warnings"]
+    return warnings
+
+
+def _convert(path: Path, output: Path) -> dict[str, object]:
+    # Only here: the server's process does not load PDFium.
+    from service.documents.pdf.docx import write_docx
+    from service.documents.pdf.markdown import markdown_of
+    from service.documents.pdf.reader import read_pdf
+
+    try:
+        found = read_pdf(path.read_bytes())
+    except ServiceError as error:
+        return {"too_long" if isinstance(error, TooLong) else "invalid": error.message.removeprefix("file: ")}
+    if output.suffix == ".md":
+        output.write_text(markdown_of(found.blocks), encoding="utf-8")
+    else:
+        write_docx(found.blocks, output)
+    return {"warnings": found.warnings}
+
+
+def _main() -> None:
+    for kind, most in {
+        resource.RLIMIT_CPU: _PROCESSOR_SECONDS,
+        resource.RLIMIT_DATA: _MEMORY_BYTES,
+        resource.RLIMIT_CORE: 0,
+    }.items():
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    print(json.dumps(_convert(Path(sys.argv[1]), Path(sys.argv[2]))))
+
+
+if __name__ == "__main__":
+    _main()
