@@ -1,4 +1,4 @@
-"""Our checkpoints as CTranslate2 models: `python -m loadtest.bench.ctranslate2_model --help`.
+"""Our checkpoints as CTranslate2 models.
 
 The converted model takes and gives the same ids: tokens are SentencePiece's pieces, a source has to end with eos as
 everywhere here, and the decoder starts from bos. tests/loadtest/bench/test_ctranslate2_model.py holds its greedy
@@ -7,11 +7,10 @@ outputs equal to ours.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import sentencepiece
 import torch
-import typer
 from ctranslate2.specs import Activation as TheirActivation
 from ctranslate2.specs import TransformerSpec
 from torch import Tensor, nn
@@ -126,16 +125,3 @@ def _set_linear(spec: Any, *layers: nn.Linear) -> None:
 def _set_norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma = norm.weight
     spec.beta = norm.bias
-
-
-def main(
-    checkpoint: Annotated[Path, typer.Argument(help="Directory of config.json, model.safetensors, tokenizer.model.")],
-    directory: Annotated[Path, typer.Argument(help="Where to write the CTranslate2 model.")],
-    quantization: Annotated[Quantization, typer.Option(help="Of the stored weights.")] = "int8",
-) -> None:
-    """Convert a checkpoint of Dragoman's into a CTranslate2 model."""
-    convert(checkpoint, directory, quantization)
-
-
-if __name__ == "__main__":
-    typer.run(main)

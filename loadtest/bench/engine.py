@@ -7,10 +7,8 @@ import itertools
 import json
 import random
 import statistics
-import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,8 +16,6 @@ import torch
 import typer
 from msgspec.structs import replace
 
-from loadtest.bench.weights import RandomShape, save_random_checkpoint, shape_config
-from loadtest.bench.workload import MOST_TOKENS, make_requests, request_count
 from loadtest.sentences import SENTENCES
 from model import kernels
 from model.checkpoint import load_model, load_shortlist
@@ -37,10 +33,9 @@ from service.engine.modes import MODES
 from service.engine.runner import Runner
 from service.engine.scheduler import Scheduler
 from service.errors import InvalidRequest
-from service.settings import EMBEDDED_MODEL, Settings
+from service.settings import EMBEDDED_MODEL
 from service.translation.options import MAX_BEAM_SIZE
 
-_MICROSECONDS: Final = 1e6
 _OPTIONS: Final = (
     "{}",
     '{"temperature": 1}',
@@ -58,15 +53,12 @@ _MEASURED_FIELDS: Final = frozenset(
 """Fields that cost the engine something by themselves; the other fields are the HTTP process's or a text's."""
 _LONGEST_TRANSLATION: Final = 200
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-
 
 class EngineClient:
     """The other end of an engine's channel: keeps `slots` full as long as there are requests, and counts."""
 
     def __init__(self, requests: Sequence[GenerationRequest], slots: int) -> None:
         self.tokens = 0
-        self.reports = 0
         self._waiting = enumerate(requests)
         self._width = requests[0].search.beam.size
         self._free = slots // self._width
@@ -85,40 +77,12 @@ class EngineClient:
         assert isinstance(report, StepReport)
         if report.failed:
             raise RuntimeError(f"{len(report.failed)} requests failed: no figure would be right")
-        self.reports += 1
         self.tokens += len(report.tokens) + report.block.tokens
         ended = sum(token.finish_reason is not None for token in report.tokens)
         self._free += ended + len(report.block.ends) - report.block.ends.count(0)
 
 
-@app.command()
-def steps(
-    shape: Annotated[RandomShape, typer.Option(help="As in `python -m loadtest.bench`.")] = "default",
-    in_flight: Annotated[int, typer.Option(min=1, help="Requests of this one engine, at any time.")] = 8,
-    rounds: Annotated[int, typer.Option(min=1, help="The command prints medians of the rounds.")] = 9,
-    batches: Annotated[int, typer.Option(min=1, help="Requests of a round, in multiples of --in-flight.")] = 8,
-    cpu_variant: Annotated[str, typer.Option(help="As in `python -m loadtest.bench`.")] = "auto",
-) -> None:
-    """Print microseconds of processor time per generated token, by part of the engine's step."""
-    _choose(cpu_variant)
-    config = shape_config(shape)
-    slots = max(in_flight, Settings.model_construct().slots)
-    with tempfile.TemporaryDirectory() as directory:
-        save_random_checkpoint(Path(directory), config)
-        runner = _build_runner(Path(directory), "int8", slots, config)
-    measured = []
-    for seed in range(rounds + 1):
-        requests = make_requests(request_count(in_flight, batches), config, seed)
-        client = EngineClient(
-            [GenerationRequest(Prompt(each.source_ids), Search(MOST_TOKENS)) for each in requests], in_flight
-        )
-        measured.append(_time_parts(runner, config, slots, client))
-    del measured[0]  # the first round pays for what is done once
-    typer.echo(json.dumps({part: round(statistics.median(each[part] for each in measured), 2) for part in measured[0]}))
-
-
-@app.command()
-def options(  # noqa: PLR0913  each is an option of the command
+def main(  # noqa: PLR0913  each is an option of the command
     options: Annotated[list[str] | None, typer.Option(help="Fields of a request, as JSON; repeatable.")] = None,
     model: Annotated[
         Path, typer.Option(help="A checkpoint in Dragoman's format, or a public model's name.", parser=local_checkpoint)
@@ -191,41 +155,6 @@ def _scheduler(slots: int, config: ModelConfig) -> Scheduler:
     return Scheduler(slots=slots, max_prefill=MAX_PREFILL, bos_id=config.bos_id, eos_id=config.eos_id)
 
 
-def _time_parts(runner: Runner, config: ModelConfig, slots: int, client: EngineClient) -> dict[str, float]:
-    spent: defaultdict[str, float] = defaultdict(float)
-    scheduler: Any = _Timed(_scheduler(slots, config), spent, {"schedule": "schedule", "update": "update"})
-    timed_runner = _Timed(runner, spent, {"prefill": "encoder", "decode": "decoder"})
-    channel = _Timed(client, spent, {"send": "report", "receive": "client"})
-    started = time.thread_time()
-    EngineLoop(scheduler, timed_runner, channel).run()
-    whole = time.thread_time() - started - spent.pop("client")
-    spent["rows, batches, choices"] = whole - sum(spent.values())
-    parts = {part: _MICROSECONDS * seconds / client.tokens for part, seconds in spent.items()}
-    return {**parts, "all": _MICROSECONDS * whole / client.tokens, "tokens per report": client.tokens / client.reports}
-
-
-class _Timed:
-    """An object some of whose methods are timed; `parts` names the part that each method counts for."""
-
-    def __init__(self, inner: Any, spent: defaultdict[str, float], parts: dict[str, str]) -> None:
-        self._inner = inner
-        for method, part in parts.items():
-            setattr(self, method, _timed(getattr(inner, method), spent, part))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-
-def _timed(function: Callable[..., Any], spent: defaultdict[str, float], part: str) -> Callable[..., Any]:
-    def timed(*values: Any, **named: Any) -> Any:
-        started = time.thread_time()
-        result = function(*values, **named)
-        spent[part] += time.thread_time() - started
-        return result
-
-    return timed
-
-
 def _pattern(fields: dict[str, Any], prompt: list[int], room: int, slots: int) -> GenerationRequest:
     """Build a request of this kind without a source; raises `typer.BadParameter` for what would not be measured."""
     if unmeasured := sorted(fields.keys() - _MEASURED_FIELDS):
@@ -259,4 +188,4 @@ def _requests(pattern: GenerationRequest, sources: Sequence[list[int]]) -> list[
 
 
 if __name__ == "__main__":
-    app()
+    typer.run(main)

@@ -6,18 +6,19 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from loadtest.bench.peers import Job, Measured, Memory, Peer
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.workload import Arrival, Request
 
 _Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
 
 
 class PeerDied(Exception):
@@ -27,108 +28,79 @@ class PeerDied(Exception):
 class PeerProcess:
     """A peer that is elsewhere; use `peer_process`."""
 
-    def __init__(self, name: str, connection: Connection) -> None:
+    def __init__(self, name: str, executor: ProcessPoolExecutor) -> None:
         self._name = name
-        self._connection = connection
+        self._executor = executor
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        return self._ask(partial(_closed_loop, requests, concurrency))
+        return self.ask(_closed_loop, requests, concurrency)
 
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        return self._ask(partial(_open_loop, arrivals))
+        return self.ask(_open_loop, arrivals)
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
-        return self._ask(partial(_lengths, sources))
+        return self.ask(_lengths, sources)
 
     def memory(self) -> Memory | None:
         """Return the memory of all the peer's processes together; None if the system does not report it."""
-        return self._ask(_memory)
+        return self.ask(_memory)
 
-    def wait_until_loaded(self) -> None:
-        self._receive()
-
-    def _ask(self, question: Callable[[Peer], _Result]) -> _Result:
+    def ask(
+        self, function: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Result:
+        """Call a function in the process. Raises what it raises, and `PeerDied`."""
         try:
-            self._connection.send(question)
-        except BrokenPipeError:
-            raise self._died() from None
-        return cast(_Result, self._receive())
-
-    def _receive(self) -> object:
-        try:
-            answer = self._connection.recv()
-        except (EOFError, ConnectionResetError):
-            raise self._died() from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def _died(self) -> PeerDied:
-        return PeerDied(f"the process of {self._name} ended without an answer")
+            return self._executor.submit(function, *arguments, **named).result()
+        except BrokenProcessPool:
+            raise PeerDied(f"the process of {self._name} ended without an answer") from None
 
 
 @contextmanager
 def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
     """Start the process of a peer on the first `job.cores` cores; yield it loaded, and end it with the context."""
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, name, job))
-    process.start()
-    # Or their end of the pipe would stay open when they are gone.
-    theirs.close()
-    try:
-        peer = PeerProcess(name, ours)
-        peer.wait_until_loaded()
-        yield peer
-    except BaseException:
-        # Whatever it is doing, nobody will read the result.
-        process.terminate()
-        raise
-    finally:
-        # Closed means: end.
-        ours.close()
-        process.join()
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        peer = PeerProcess(name, executor)
+        try:
+            peer.ask(_open, name, job)
+            yield peer
+        finally:
+            with suppress(PeerDied):
+                peer.ask(_close)
 
 
-def _serve(connection: Connection, name: str, job: Job) -> None:
-    """Run the process: open the peer, and answer questions until the pipe is closed."""
-    # Ctrl-C goes to everybody; whoever asks the questions ends us.
+_opened = ExitStack()
+_peers: list[Peer] = []
+"""Of the process that has one: the peer, and what closes it."""
+
+
+def _open(name: str, job: Job) -> None:
+    # Ctrl-C goes to everybody; whoever asks ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
     entry = ENTRIES[name]
     if entry.without_torch:
         sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        with entry.open(job) as peer:
-            connection.send(None)
-            while True:
-                try:
-                    question = connection.recv()
-                except EOFError:
-                    return
-                try:
-                    answer = question(peer)
-                except Exception as error:
-                    answer = error
-                connection.send(answer)
-    except Exception as error:
-        connection.send(error)
+    _peers.append(_opened.enter_context(entry.open(job)))
 
 
-def _closed_loop(requests: Sequence[Request], concurrency: int, peer: Peer) -> Measured:
-    return peer.closed_loop(requests, concurrency)
+def _close() -> None:
+    _opened.close()
 
 
-def _open_loop(arrivals: Sequence[Arrival], peer: Peer) -> Measured:
-    return peer.open_loop(arrivals)
+def _closed_loop(requests: Sequence[Request], concurrency: int) -> Measured:
+    return _peers[0].closed_loop(requests, concurrency)
 
 
-def _lengths(sources: Sequence[list[int]], peer: Peer) -> list[int]:
-    return peer.lengths(sources)
+def _open_loop(arrivals: Sequence[Arrival]) -> Measured:
+    return _peers[0].open_loop(arrivals)
 
 
-def _memory(_: Peer) -> Memory | None:
+def _lengths(sources: Sequence[list[int]]) -> list[int]:
+    return _peers[0].lengths(sources)
+
+
+def _memory() -> Memory | None:
     return memory(os.getpid())
 
 

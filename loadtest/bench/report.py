@@ -1,13 +1,14 @@
 """A comparison's figures: what they come to, and as JSON for programs."""
 
 import itertools
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from loadtest.bench.peers import Measured, Memory
 from loadtest.bench.roster import OURS
-from loadtest.bench.summary import Spread, percentile, ratio, spread
 
 Loop = Literal["closed", "open"]
 
@@ -60,6 +61,39 @@ class Result:
 
     runs: list[Run]
     memory: dict[str, Memory | None]
+
+
+class Spread(NamedTuple):
+    """Median and range of the rounds of one measurement."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    def text(self, digits: int) -> str:
+        """Return `median (lowest-highest)` with so many digits after the point."""
+        return f"{self.median:.{digits}f} ({self.lowest:.{digits}f}-{self.highest:.{digits}f})"
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return median and range of `values`, which must not be empty."""
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
+    """Return the ratio of our medians to theirs, with the lowest and highest ratio of any round.
+
+    Both are in the order of the rounds; figures of one round were taken one after the other, so they
+    share whatever else the machine was doing.
+    """
+    rounds = [our / their for our, their in zip(ours, theirs, strict=True)]
+    return Spread(statistics.median(ours) / statistics.median(theirs), min(rounds), max(rounds))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the smallest value that at least `percent` of all values do not exceed (nearest rank)."""
+    rank = max(1, math.ceil(percent / 100 * len(values)))
+    return sorted(values)[rank - 1]
 
 
 def first_tokens(measured: Measured) -> list[float]:

@@ -17,10 +17,10 @@ from loadtest.bench.report import (
     select,
     speed_ratio,
     speeds,
+    spread,
     wait,
 )
 from loadtest.bench.roster import OURS
-from loadtest.bench.summary import spread
 
 
 def tables(comparison: Comparison, result: Result) -> Iterator[Table]:

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 import psutil
 import typer
 
-from loadtest.host.null_engine import sitecustomize
 from loadtest.local_server import ServerFailed, run_server
 from loadtest.sentences import LANGUAGES, SENTENCES
 
@@ -38,8 +37,7 @@ def main(
     # A sentence of average length.
     sentence = sorted(SENTENCES, key=len)[len(SENTENCES) // 2]
     long_text = " ".join(SENTENCES[number % len(SENTENCES)] for number in range(_LONG_TEXT))
-    os.environ[sitecustomize.VARIABLE] = "1"
-    folder = str(Path(sitecustomize.__file__).parent)
+    folder = str(Path(__file__).parent / "null_engine")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     for level in map(int, rows.split(",")):
         speeds = [

@@ -10,8 +10,9 @@ import pytest
 
 from model.checkpoint import load_model
 from model.checkpoint_config import CheckpointError, load_config, load_tokenizer
-from service.settings import EMBEDDED_MODEL
+from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums
+from tests.system.models import write_model
 
 FILES = {"config.json": r"config\.json", "tokenizer.model": "tokenizer", "model.safetensors": r"model\.safetensors"}
 """The name of each file in errors."""
@@ -48,9 +49,16 @@ def _load(directory: Path) -> None:
     load_model(directory)
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
+    directory = tmp_path_factory.mktemp("small") / "model"
+    write_model(directory, tokenizer, "en-fr")
+    return directory
+
+
 @pytest.fixture
-def verified(tmp_path: Path) -> Path:
-    return shutil.copytree(EMBEDDED_MODEL, tmp_path / "model")
+def verified(tmp_path: Path, small: Path) -> Path:
+    return shutil.copytree(small, tmp_path / "model")
 
 
 @pytest.fixture(params=["verified", "unverified"])

@@ -69,11 +69,6 @@ def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure
     assert "--against: transformers has random weights only" in one_line(done.output)
 
 
-def test_peers_of_the_same_precision(measured: _Measure) -> None:
-    assert _run("--shape", "base", "--mode", "fp32").exit_code == 0
-    assert measured.comparison.peers == ["dragoman", "ctranslate2-fp32", "transformers"]
-
-
 def test_a_busy_machine_is_reported(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "load_average", lambda: [1.5, 1.0, 1.0])
     done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))

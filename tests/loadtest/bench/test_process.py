@@ -16,30 +16,19 @@ from tests.loadtest.bench.toy import TOY
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
+@linux
+def test_a_failure_is_reported_and_a_death_is_noticed(tmp_path: Path) -> None:
     prepare(["dragoman"], TOY, tmp_path)
-    return Job(tmp_path, cores=1, mode="fp32", replicas=1)
-
-
-def test_a_failure_is_reported_and_the_process_goes_on(job: Job) -> None:
     [request] = make_requests(1, TOY, seed=0)
-    with peer_process("dragoman", job) as peer:
+    with peer_process("dragoman", Job(tmp_path, cores=1, mode="fp32", replicas=1)) as peer:
         with pytest.raises(WrongLength, match="dragoman: "):
             peer.closed_loop([Request(request.source_ids, request.new_tokens + 1)], 1)
-
         assert peer.closed_loop([request], 1).tokens == request.new_tokens
-
-
-@linux
-def test_a_process_that_dies_is_noticed(job: Job) -> None:
-    with peer_process("dragoman", job) as peer:
-        before = {int(pid) for pid in _children(os.getpid())}
-        for pid in before:
+        for pid in map(int, _children(os.getpid())):
             if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text():
                 os.kill(pid, 9)
         with pytest.raises(PeerDied, match="dragoman"):
-            peer.closed_loop(make_requests(1, TOY, seed=0), 1)
+            peer.closed_loop([request], 1)
 
 
 def _children(pid: int) -> list[str]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from loadtest.bench.peers import Answer, Measured, Memory
-from loadtest.bench.report import Comparison, Result, Run, as_json
+from loadtest.bench.report import Comparison, Result, Run, Spread, as_json, percentile, ratio
 from loadtest.bench.roster import OURS
 
 COMPARISON = Comparison(
@@ -78,3 +78,16 @@ def test_first_token_ratio_is_theirs_over_ours() -> None:
     ratio = as_json(COMPARISON, RESULT, {})["first_token_ratio"]
 
     assert ratio == {"peer": {"0.85": {"p50": pytest.approx(0.1 / 0.02), "p99": pytest.approx(0.3 / 0.04)}}}
+
+
+def test_a_ratio_is_of_the_medians_and_its_range_of_the_rounds() -> None:
+    # Rounds: 200/100, 100/50, 900/90. Medians: 200 and 90.
+    assert ratio([200.0, 100.0, 900.0], [100.0, 50.0, 90.0]) == Spread(200 / 90, 2.0, 10.0)
+    with pytest.raises(ValueError, match="zip"):
+        ratio([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(1, 1.0), (50, 50.0), (99, 99.0), (100, 100.0)])
+def test_a_percentile_is_the_nearest_rank(percent: float, expected: float) -> None:
+    assert percentile([float(value) for value in range(100, 0, -1)], percent) == expected
+    assert percentile([7.0], percent) == 7.0

@@ -7,21 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loadtest.bench.static import Batch, Lanes, StaticBatching, WaitingRoom
+from loadtest.bench.static import Batch, StaticBatching, WaitingRoom
 from loadtest.bench.workload import Arrival, Request, make_requests
 from tests.loadtest.bench.toy import TOY
 
 REQUESTS = make_requests(7, TOY, seed=0)
-
-
-def test_lanes_share_requests_out_and_count_what_runs_by_its_time() -> None:
-    taken: list[int] = []
-    lanes = Lanes(lambda batch: taken.append(len(batch)), REQUESTS)
-    drained = lanes.keep_in_flight(3)
-
-    assert taken == [3, 3, 1]
-    # The one left over began when the place of two others was empty.
-    assert lanes.tokens_until(drained) == sum(request.new_tokens for request in REQUESTS[:6])
 
 
 def test_a_batch_under_way_counts_by_its_time() -> None:
@@ -108,23 +98,6 @@ def test_an_open_loop_counts_waits_from_the_arrival() -> None:
     assert measured.tokens == sum(request.new_tokens for request in REQUESTS[:2])
 
 
-def test_an_open_loop_does_not_wait_for_answers() -> None:
-    """Requests that arrive while a batch runs are the next batch."""
-    batches: list[int] = []
-    arrivals = Coming([Arrival(0.0, request) for request in REQUESTS], batches)
-
-    def translate(batch: Sequence[Request]) -> None:
-        batches.append(len(batch))
-        while len(batches) == 1 and arrivals.came < len(arrivals):
-            time.sleep(0.001)
-
-    StaticBatching(translate, workers=1).open_loop(arrivals)
-
-    assert sum(batches) == len(arrivals)
-    assert batches[0] == 1
-    assert len(batches) <= 3
-
-
 @pytest.mark.parametrize("loop", ["closed", "open"])
 def test_failures_reach_the_caller(loop: str) -> None:
     def fail(batch: Sequence[Request]) -> None:
@@ -133,13 +106,3 @@ def test_failures_reach_the_caller(loop: str) -> None:
     peer = StaticBatching(fail, workers=2)
     with pytest.raises(RuntimeError, match="broken"):
         peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])
-
-
-def test_answers_are_in_the_order_of_the_requests() -> None:
-    """Each takes as long as its own length says, and two workers get them in turns."""
-    requests = [Request([], new_tokens) for new_tokens in (40, 1, 1, 1)]
-    peer = StaticBatching(lambda batch: time.sleep(0.005 * batch[0].new_tokens), workers=2)
-    firsts = [answer.first_token_seconds for answer in peer.closed_loop(requests, 2).answers]
-
-    assert len(firsts) == 4
-    assert firsts[0] >= 0.2

@@ -40,19 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def _locust(server: Server, file: Path, prefix: Path, *options: str, users: int = 4) -> dict[str, dict[str, str]]:
     """Locust's rows by name; anything that fails, fails the run."""
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--only-summary", "--host", server.url]
-    command += [
-        "-u",
-        str(users),
-        "-r",
-        str(users),
-        "-t",
-        "4s",
-        "--csv",
-        str(prefix),
-        "--html",
-        f"{prefix}.html",
-        *options,
-    ]
+    command += [*f"-u {users} -r {users} -t 4s --csv {prefix} --html {prefix}.html".split(), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with Path(f"{prefix}_stats.csv").open(newline="") as rows:
@@ -74,7 +62,9 @@ def test_every_scenario_is_tested() -> None:
     assert {file.stem for file in SCENARIOS.glob("*.py")} - {"__init__", "users"} == set(ROWS)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [name if name == "interactive" else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
+)
 def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: Path) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
     # So many that each kind has one; and long documents may be ended on a slow machine.
@@ -89,6 +79,7 @@ def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: 
     server.wait_for_metric("dragoman_slots_used", 0)
 
 
+@pytest.mark.slow
 def test_the_locustfile_of_the_readme(server: Server, tmp_path: Path) -> None:
     rows = _locust(server, SCENARIOS.parent / "locustfile.py", tmp_path / "users")
     assert set(rows) >= STREAM_ROWS
@@ -98,6 +89,7 @@ ROUNDING = 1e-9
 """Tolerance for quotients."""
 
 
+@pytest.mark.slow
 def test_a_curve(server: Server, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(saturation.main)
@@ -218,6 +210,7 @@ def test_what_is_done_after_the_run_is_not_counted_in_its_seconds(tmp_path: Path
     assert point.whole_p99 * 1.06 > 1000 * median(late.waited), "their times count"
 
 
+@pytest.mark.slow
 def test_refusals_are_neither_failures_nor_fast_answers(tmp_path: Path) -> None:
     # One beam decodes, two wait, and each takes many times as long as the next one's coming.
     with run_server(tmp_path / "log", "--slots", "8", "--max-waiting", "16") as busy:
