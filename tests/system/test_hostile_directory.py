@@ -70,16 +70,22 @@ def _executed(hostile: Path) -> str:
     return mark.read_text() if mark.exists() else ""
 
 
+_ALL_ALIKE = {
+    ("--version",): (0, "dragoman "),
+    ("robustness", "--source", "xx"): (2, "the model translates en-fr"),
+    ("train", "none.toml", "--data", ".", "--output", "run"): (2, "none.toml"),
+    ("distill", "none.toml", "--teacher", ".", "--data", ".", "--output", "run"): (2, "none.toml"),
+    ("bench", "--help"): (2, "`python -m loadtest.bench` runs it in a checkout"),
+}
+"""Commands of one process, which find their modules as those do that are always tried."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "output"),
     [
-        (("--version",), 0, "dragoman "),
         (("keys", "add", "kiosk", "--keys", "keys.db"), 0, "dragoman-"),
         (("evaluate", "test.tsv"), 0, "BLEU = "),
-        (("robustness", "--source", "xx"), 2, "the model translates en-fr"),
-        (("train", "none.toml", "--data", ".", "--output", "run"), 2, "none.toml"),
-        (("distill", "none.toml", "--teacher", ".", "--data", ".", "--output", "run"), 2, "none.toml"),
-        (("bench", "--help"), 2, "`python -m loadtest.bench` runs it in a checkout"),
+        *(pytest.param(arguments, *expected, marks=pytest.mark.slow) for arguments, expected in _ALL_ALIKE.items()),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -92,7 +98,10 @@ def test_commands_of_one_process(hostile: Path, arguments: tuple[str, ...], stat
 
 @pytest.mark.parametrize(
     "arguments",
-    [("translate", "I see a cat."), ("doctor", "--seconds", "0.1", "--replicas", "1")],
+    [
+        ("translate", "I see a cat."),
+        pytest.param(("doctor", "--seconds", "0.1", "--replicas", "1"), marks=pytest.mark.slow),
+    ],
     ids=["translate", "doctor"],
 )
 def test_commands_that_start_engines(hostile: Path, arguments: tuple[str, ...]) -> None:

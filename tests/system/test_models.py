@@ -120,7 +120,7 @@ def test_without_any_usable_model_there_is_no_start(start_server: StartServer, t
         assert "it has no config.json" in server.log.read_text()
 
 
-@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("made", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_without_any_entry_there_is_no_start(start_server: StartServer, tmp_path: Path, made: bool) -> None:
     directory = tmp_path / "models"
     if made:
