@@ -19,6 +19,7 @@ from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.job import DocumentJob
 from service.documents.jobs import DocumentJobs
+from service.documents.report import Report
 from service.errors import DocumentNotReady, InvalidRequest
 from service.translation.translator import FieldNames
 
@@ -86,6 +87,7 @@ class DocumentStatus(BaseModel):
     error: str | None = None
     code: str | None = Field(default=None, description="the code of the error")
     warnings: list[str] = Field(default=[], description="what is missing, such as pages that are only pictures")
+    report: Report | None = Field(default=None, description="what happened to the texts, once the state is done")
 
 
 class TranslatedFile(BaseModel):
@@ -240,5 +242,6 @@ def _status(job: DocumentJob) -> DocumentStatus:
         seconds_left=None if job.is_over else job.seconds_left,
         error=None if job.error is None else job.error.message,
         code=None if job.error is None else job.error.code,
-        warnings=[*job.request.document.warnings],
+        warnings=[] if job.report is None else job.report.warnings,
+        report=job.report,
     )

@@ -144,7 +144,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         await asyncio.to_thread(_save, file, path)
         options = wanted.read_options(source if wanted.source else "", target)
         document = await asyncio.to_thread(open_document, path, name, options, jobs.limits)
-        count = await jobs.in_thread(document.count)
+        count = await jobs.count(document, name)
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []
         glossary = await stored_glossary(service, sent.caller, glossaries, source, target)

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -20,7 +20,8 @@ from service.documents.formats import (
     format_of,
 )
 from service.documents.limits import Count, DocumentLimits
-from service.documents.paragraph import Paragraph, ReadOptions, Translating, paragraphs, render, translating
+from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
+from service.documents.report import Report
 from service.documents.xml_text import check, decode
 from service.errors import InvalidRequest, TooLong
 
@@ -38,8 +39,8 @@ class Document:
     format: DocumentFormat
     options: ReadOptions
     limits: DocumentLimits
-    warnings: Sequence[str] = ()
-    """What the last reading noticed, for people."""
+    report: Report = field(default_factory=Report)
+    """What happened to the texts; whole after `rewrite`."""
 
     @property
     def result_format(self) -> DocumentFormat:
@@ -66,7 +67,7 @@ class Document:
         if isinstance(reader, Conversion):
             with TemporaryDirectory(dir=None if output is None else output.parent) as directory:
                 converted = Path(directory, f"converted.{self.result_format.name}")
-                self.warnings = reader.convert(self.path, converted, self.options)
+                self.report.warnings = [*reader.convert(self.path, converted, self.options)]
                 yield from replace(self, path=converted, format=self.result_format)._process(output, count)
         elif isinstance(reader, ArchiveReader):
             with open_archive(self.path, self.limits) as archive:
@@ -78,7 +79,7 @@ class Document:
             part = _Part(reader, self.path.read_bytes(), self.options, count)
             yield part.paragraphs
             if output is not None:
-                output.write_bytes(part.written())
+                output.write_bytes(part.written(self.report))
 
     def _process_archive(
         self, archive: Archive, reader: ArchiveReader, output: Path | None, count: Count
@@ -92,7 +93,7 @@ class Document:
                     part = _Part(part_reader, archive.read(member), self.options, count)
                     yield part.paragraphs
                     if sink is not None:
-                        write_member(member, part.written(), sink)
+                        write_member(member, part.written(self.report), sink)
                 elif sink is not None:
                     copy_member(archive, member, sink)
         finally:
@@ -106,13 +107,14 @@ class _Part:
     def __init__(self, reader: TextReader, data: bytes, options: ReadOptions, count: Count) -> None:
         self._reader = reader
         text, self._encoding = reader.decode(data)
-        self._pieces = list(reader.split(text, options))
-        self.paragraphs: list[Paragraph] = []
-        for paragraph in paragraphs(self._pieces):
-            count.add(paragraph)
-            self.paragraphs.append(paragraph)
+        self._pieces: list[Piece] = []
+        for piece in reader.split(text, options):
+            count.add_piece(piece)
+            self._pieces.append(piece)
+        self.paragraphs = list(paragraphs(self._pieces))
 
-    def written(self) -> bytes:
+    def written(self, report: Report) -> bytes:
+        report.add(self._pieces)
         return self._reader.encode(render(self._pieces), self._encoding)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from service.documents.document import Document
+from service.documents.report import Report
 from service.errors import ServiceError
 from service.translation.options import TranslationOptions
 
@@ -40,6 +41,8 @@ class DocumentJob:
     key: str = field(default_factory=lambda: secrets.token_hex(16))
     state: State = "queued"
     error: ServiceError | None = None
+    report: Report | None = None
+    """What happened to the texts, once the state is `done`."""
     characters_done: int = 0
     started_at: float | None = None
     wanted_at: float = field(default_factory=time.monotonic)

@@ -6,24 +6,23 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
+from service.documents.document import Document
 from service.documents.job import DocumentJob, DocumentRequest
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import advance
+from service.documents.reading import Counted, Order, Texts, Written
+from service.documents.reading_process import reading
+from service.documents.workplace import Workplace
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _AT_ONCE: Final = 2
 """Documents that are translated at once; the others wait."""
@@ -54,12 +53,12 @@ class DocumentJobs:
         self._most = most
         self._expiry_seconds = expiry_seconds
         self._configured = directory
-        self._directory: Path | None = None
+        self._workplace: Workplace | None = None
         self._jobs: dict[str, DocumentJob] = {}
         self._receiving: Counter[str] = Counter()
         """The number of documents that each caller is sending now."""
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._executor = ThreadPoolExecutor(_AT_ONCE, "documents")
+        self._counting = asyncio.Semaphore(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._is_stopping = False
 
@@ -73,16 +72,13 @@ class DocumentJobs:
         Raises `OSError` if the configured directory cannot be used. Documents are refused if there is no directory for
         temporary files, as in a read-only container.
         """
-        if self._configured is None:
-            try:
-                self._directory = Path(tempfile.mkdtemp(prefix="dragoman-documents-"))
-            except OSError as error:
-                logger.warning("no documents: there is no directory for temporary files (%s)", error.strerror)
-        else:
-            self._configured.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._directory = self._configured
-            for left in self._directory.glob("document-*"):
-                shutil.rmtree(left, ignore_errors=True)
+        try:
+            configured = self._configured
+            self._workplace = Workplace.temporary() if configured is None else Workplace.configured(configured)
+        except OSError as error:
+            if self._configured is not None:
+                raise
+            logger.warning("no documents: there is no directory for temporary files (%s)", error.strerror)
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
@@ -92,9 +88,8 @@ class DocumentJobs:
             self._sweeper.cancel()
         for job in list(self._jobs.values()):
             await self.delete(job)
-        if self._directory is not None and self._configured is None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._executor.shutdown(wait=False)
+        if self._workplace is not None:
+            self._workplace.leave()
 
     @contextmanager
     def receiving(self, owner: str) -> Iterator[None]:
@@ -112,22 +107,22 @@ class DocumentJobs:
 
     def new_directory(self) -> Path:
         """Make the directory of a document. Raises `InsufficientStorage`."""
-        if self._directory is None:
+        if self._workplace is None:
             raise InsufficientStorage("documents")
         try:
-            return Path(tempfile.mkdtemp(prefix="document-", dir=self._directory))
+            return Path(tempfile.mkdtemp(prefix="document-", dir=self._workplace.directory))
         except OSError:
             raise InsufficientStorage("documents") from None
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run a function of a document in a thread, to its end even if this call is cancelled."""
-        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            with suppress(Exception):
-                await running
-            raise
+    async def count(self, document: Document, name: str) -> Counted:
+        """Read a document in a process of its own, and count its characters.
+
+        Raises `InvalidRequest`, `TooLong` and `InsufficientStorage`.
+        """
+        async with self._counting, reading(Order(str(document.path), name, document.options, self.limits)) as process:
+            found = await process.answer()
+        assert isinstance(found, Counted)
+        return found
 
     def submit(self, request: DocumentRequest) -> DocumentJob:
         """Queue a document."""
@@ -188,15 +183,16 @@ class DocumentJobs:
         job.changed()
 
     async def _translate(self, job: DocumentJob) -> None:
-        rewriting = job.request.document.rewrite(job.result)
-        translations: Sequence[str] | None = None
-        try:
-            while (batch := await self.in_thread(partial(advance, rewriting, translations))) is not None:
-                translations = await self._translations(job.request, batch.texts)
-                job.characters_done += batch.characters
+        request, translations = job.request, None
+        document = request.document
+        order = Order(str(document.path), request.name, document.options, self.limits, str(job.result))
+        async with reading(order) as process:
+            while isinstance(found := await process.answer(translations), Texts):
+                translations = await self._translations(request, found.texts)
+                job.characters_done += found.characters
                 job.changed()
-        finally:
-            rewriting.close()
+        assert isinstance(found, Written)
+        job.report = found.report
 
     async def _translations(self, request: DocumentRequest, texts: Sequence[str]) -> list[str]:
         while True:

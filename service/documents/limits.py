@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from service.documents.paragraph import Paragraph
+from service.documents.paragraph import Paragraph, Piece, paragraphs
 from service.errors import TooLong
 
 _SAMPLE_CHARACTERS: Final = 4_000
@@ -18,6 +18,11 @@ class DocumentLimits:
     max_paragraphs: int = 100_000
     max_paragraph_characters: int = 40_000
     """Characters of a paragraph with its tags, fewer than the limit of a request."""
+    max_pieces: int = 2_000_000
+    """Paragraphs, and the pieces of text between them."""
+    max_processor_seconds: int = 60
+    """Processor time for reading and writing, without the translation."""
+    max_memory_bytes: int = 400_000_000
     max_members: int = 5_000
     """Parts of an archive."""
     max_expanded_bytes: int = 250_000_000
@@ -33,10 +38,19 @@ class Count:
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
+        self.pieces = 0
         self.paragraphs = 0
         self.characters = 0
         self.sample = ""
         """HTML from the beginning of the document, to detect its language."""
+
+    def add_piece(self, piece: Piece) -> None:
+        """Count a piece, and the paragraphs in it. Raises `TooLong`."""
+        self.pieces += 1
+        if self.pieces > self._limits.max_pieces:
+            raise TooLong("file", f"more than {self._limits.max_pieces} pieces of text")
+        for paragraph in paragraphs([piece]):
+            self.add(paragraph)
 
     def add(self, paragraph: Paragraph) -> None:
         """Count a paragraph. Raises `TooLong`."""

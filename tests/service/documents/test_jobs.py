@@ -1,5 +1,9 @@
 """The directory of documents: made, emptied, or missing."""
 
+import asyncio
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +14,7 @@ from service.documents.job import DocumentRequest
 from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
+from service.documents.workplace import Workplace
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
@@ -35,12 +40,23 @@ async def test_a_start_empties_the_directory_of_documents_only(tmp_path: Path) -
     await jobs.stop()
 
 
+_KILLED = "import os; from service.documents.workplace import Workplace; Workplace.temporary(); os.kill(os.getpid(), 9)"
+"""A server that is killed with documents among the temporary files."""
+
+
 async def test_temporary_files_end_with_the_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", _KILLED, env=environment)
+    assert await killed.wait() == -signal.SIGKILL
+    other = Workplace.temporary()
+    assert _names(tmp_path) == [other.directory.name]
     jobs = _jobs(None)
     jobs.start()
     assert jobs.new_directory().stat().st_mode & 0o077 == 0
     await jobs.stop()
+    assert _names(tmp_path) == [other.directory.name]
+    other.leave()
     assert _names(tmp_path) == []
 
 

@@ -1,0 +1,87 @@
+"""The process that reads and writes one document: within limits of processor time and memory, it may be killed."""
+
+import contextlib
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from service.documents.document import open_document
+from service.documents.paragraph import advance
+from service.documents.reading import (
+    HEADER,
+    Answer,
+    Counted,
+    Order,
+    Refused,
+    Texts,
+    Written,
+    decode_order,
+    decode_translations,
+    frame,
+)
+from service.errors import InsufficientStorage, InvalidRequest, ServiceError, TooLong
+
+
+def main() -> None:
+    """Carry out one order from standard input; answers go to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    order = decode_order(_read(source))
+    _limit(order)
+    tempfile.tempdir = str(Path(order.path).parent)
+    for answer in _answers(order, source):
+        sink.write(frame(answer))
+        sink.flush()
+
+
+def _answers(order: Order, source: BinaryIO) -> Iterator[Answer]:
+    try:
+        document = open_document(Path(order.path), order.name, order.options, order.limits)
+        if order.output is None:
+            count = document.count()
+            yield Counted(count.characters, count.sample)
+            return
+        rewriting, translations = document.rewrite(Path(order.output)), None
+        while (batch := advance(rewriting, translations)) is not None:
+            yield Texts([*batch.texts], batch.characters)
+            translations = decode_translations(_read(source))
+        yield Written(document.report)
+    except ServiceError as error:
+        field, _, problem = str(error).partition(": ")
+        yield Refused(type(error).__name__, field, problem)
+    except MemoryError:
+        yield Refused(TooLong.__name__, "file", f"it needs more than {order.limits.max_memory_bytes} bytes of memory")
+    except RecursionError:
+        yield Refused(InvalidRequest.__name__, "file", "it is nested too deep")
+    except OSError:
+        yield Refused(InsufficientStorage.__name__)
+    except Exception as error:
+        # Only where it happened: the message may have a text of the document.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"{type(error).__name__} in {place.filename}, line {place.lineno}", file=sys.stderr)
+        yield Refused("")
+
+
+def _limit(order: Order) -> None:
+    with contextlib.suppress(ValueError, OSError):  # a system without such limits
+        seconds = order.limits.max_processor_seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        memory = order.limits.max_memory_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def _read(source: BinaryIO) -> bytes:
+    """Read a message; end the process if the server has ended."""
+    header = source.read(HEADER.size)
+    if len(header) < HEADER.size:
+        sys.exit(1)
+    return source.read(HEADER.unpack(header)[0])
+
+
+if __name__ == "__main__":
+    main()

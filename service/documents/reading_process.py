@@ -1,0 +1,83 @@
+"""The server's handle on a process that reads and writes one document."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from service.documents.reading import HEADER, Answer, Counted, Order, Refused, Texts, Written, decode_answer, frame
+from service.errors import ServiceError, TooLong
+from service.process.interpreter import python_command
+
+logger = logging.getLogger(__name__)
+
+_SLOWER: Final = 10
+"""How many times the limit of processor time a process may take in all on a loaded machine, for one answer."""
+
+
+class ReadingProcess:
+    """A process that has an order. Killed at once when the context `reading` is left."""
+
+    def __init__(self, process: asyncio.subprocess.Process, order: Order) -> None:
+        self._process = process
+        self._order = order
+
+    async def answer(self, translations: Sequence[str] | None = None) -> Counted | Texts | Written:
+        """Send the translations of the last texts, if there are any, and return the next answer.
+
+        Raises `InvalidRequest`, `TooLong`, `UnsupportedFormat`, `InsufficientStorage`.
+        """
+        assert self._process.stdin is not None
+        try:
+            if translations is not None:
+                self._process.stdin.write(frame(list(translations)))
+                await self._process.stdin.drain()
+            seconds = self._order.limits.max_processor_seconds * _SLOWER
+            found = await asyncio.wait_for(self._answer(), seconds)
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            raise await self._death() from None
+        if isinstance(found, Refused):
+            raise found.to_error()
+        return found
+
+    async def _answer(self) -> Answer:
+        assert self._process.stdout is not None
+        header = await self._process.stdout.readexactly(HEADER.size)
+        answer: Answer = decode_answer(await self._process.stdout.readexactly(HEADER.unpack(header)[0]))
+        return answer
+
+    async def _death(self) -> ServiceError:
+        """Return the error for a process that ended, or did not answer in time."""
+        self.kill()
+        code = await self._process.wait()
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            seconds = self._order.limits.max_processor_seconds
+            return TooLong("file", f"reading and writing it takes more than {seconds} seconds of processor time")
+        logger.error("a process that reads documents ended with %s", code)
+        return ServiceError("internal error")
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def end(self) -> None:
+        self.kill()
+        await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def reading(order: Order) -> AsyncIterator[ReadingProcess]:
+    """Start a process with an order. It has ended when the context is left."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *python_command("-m", "service.documents"), stdin=pipe, stdout=pipe, limit=1 << 20
+    )
+    found = ReadingProcess(process, order)
+    try:
+        assert process.stdin is not None
+        process.stdin.write(frame(order))
+        yield found
+    finally:
+        await asyncio.shield(found.end())
