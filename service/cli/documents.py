@@ -1,11 +1,15 @@
 """Documents in `dragoman translate`: a file, or all files of a directory, written anew in another language."""
 
+import hashlib
+import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -13,17 +17,36 @@ from service.cli.translate import InputError, Stream, TranslationJob, show_progr
 from service.client import ClientError, Done
 from service.client.events import translations_of
 from service.documents.document import Document, open_document
-from service.documents.formats import FORMATS, ArchiveReader, Conversion
+from service.documents.formats import FORMATS, Conversion, TextReader, format_of
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions, advance
 from service.errors import ServiceError
+
+_TEXTS: Final = ("", "text", "log")
+"""Endings of plain texts, besides txt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """The options of the command that are about documents."""
+
+    columns: Sequence[str] = ()
+    output_format: str = ""
+    max_characters: int = DocumentLimits.max_characters
+    marks_fuzzy: bool = True
+    shows_report: bool = False
+    is_dry_run: bool = False
+    """Only say what would be translated."""
 
 
 def are_documents(files: Sequence[Path], output: Path | None) -> bool:
     """Return True if `--file` names documents or a directory, not texts that are written to `--output` one by one.
 
-    Raises `InputError` for documents that cannot be written that way.
+    Raises `InputError` for documents that cannot be written that way, and `UnsupportedFormat`.
     """
+    for each in files:
+        if not each.is_dir() and each.suffix[1:].lower() not in (*FORMATS, *_TEXTS):
+            format_of(each.name)
     named = [each for each in files if each.is_dir() or _is_document(each, is_written=output is not None)]
     if not named:
         return False
@@ -40,57 +63,93 @@ def are_documents(files: Sequence[Path], output: Path | None) -> bool:
 
 def _is_document(path: Path, *, is_written: bool) -> bool:
     ending = path.suffix[1:].lower()
-    if ending in FORMATS and isinstance(FORMATS[ending].reader, ArchiveReader | Conversion):
+    if ending in FORMATS and not isinstance(FORMATS[ending].reader, TextReader):
         return True
     # Texts are documents, too, but can also be shown as they are translated.
-    return is_written and ending in FORMATS and ending != "txt"
+    return is_written and ending in FORMATS
 
 
 class DocumentCommand:
     """The translation of documents by one engine or server."""
 
-    def __init__(self, stream: Stream, job: TranslationJob, columns: Sequence[str] = ()) -> None:
-        """`stream` translates HTML. `columns` are those of a table."""
+    def __init__(self, stream: Stream, job: TranslationJob, options: DocumentOptions) -> None:
+        """`stream` translates HTML."""
         self._stream = stream
         self._job = job
-        self._options = ReadOptions(target=job.target, columns=tuple(columns))
+        self._options = options
+        self._limits = DocumentLimits(max_characters=options.max_characters)
 
     async def translate_directory(self, path: Path, output: Path) -> bool:
-        """Translate all documents of a directory. Returns True if none failed; a failure does not end the others'."""
-        has_failed = False
+        """Translate the documents of a directory that changed since the last time.
+
+        Returns True if there were documents, and none failed; a failure does not end the others'.
+        """
+        counts: Counter[str] = Counter()
+        done = Finished(output, self._key())
         for found in sorted(_documents_in(path, output)):
             relative = found.relative_to(path)
             if found.suffix[1:].lower() not in FORMATS:
+                counts["skipped"] += 1
                 typer.echo(f"{relative}: skipped, as its format is not known", err=True)
                 continue
             try:
-                (output / relative).parent.mkdir(parents=True, exist_ok=True)
-                await self._translate(found, _result(found, output / relative), self._options_of(found))
+                counts[await self._translate_one(found, output / relative, done, str(relative))] += 1
             except (ServiceError, ClientError, InputError) as error:
-                has_failed = True
+                counts["failed"] += 1
                 typer.echo(f"dragoman: {relative}: {str(error).removeprefix('file: ')}", err=True)
-        return not has_failed
+        typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()) or "no documents", err=True)
+        return not counts["failed"] and counts.total() > counts["skipped"]
+
+    async def _translate_one(self, path: Path, output: Path, done: "Finished", relative: str) -> str:
+        """Translate a document of a directory. Returns what was done."""
+        if done.has(path, relative):
+            return "unchanged"
+        options = self._read_options(path)
+        if self._options.is_dry_run:
+            characters = open_document(path, path.name, options, self._limits).count().characters
+            typer.echo(f"{relative}: {characters} characters would be translated", err=True)
+            return "to translate"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        await self._translate(path, _result(path, output), options)
+        done.add(path, relative)
+        return "translated"
+
+    def _key(self) -> str:
+        chosen = replace(self._options, shows_report=False, is_dry_run=False)
+        return repr((self._job.source, self._job.target, sorted(self._job.options.items()), chosen))
 
     async def translate_file(self, path: Path, output: Path) -> None:
         """Translate a document. Raises `InputError`, `ServiceError` and `ClientError`."""
-        options = self._options
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{error.filename}: {error.strerror}") from None
+        options = self._read_options(path, is_single=True)
         if _is_converted(path):
-            options = replace(options, output_format=output.suffix[1:].lower())
+            options = replace(options, output_format=options.output_format or output.suffix[1:].lower())
         await self._translate(path, output, options)
 
-    def _options_of(self, path: Path) -> ReadOptions:
-        """Return the options of a file among others: columns are only for tables."""
-        has_columns = FORMATS[path.suffix[1:].lower()].has_columns
-        return self._options if has_columns else replace(self._options, columns=())
+    def _read_options(self, path: Path, *, is_single: bool = False) -> ReadOptions:
+        """Return the options for a file; among others, columns are only for tables."""
+        options = self._options
+        has_columns = is_single or FORMATS[path.suffix[1:].lower()].has_columns
+        return ReadOptions(
+            target=self._job.target,
+            source="" if self._job.source == "auto" else self._job.source,
+            columns=tuple(options.columns) if has_columns else (),
+            output_format=options.output_format,
+            marks_fuzzy=options.marks_fuzzy,
+        )
 
     async def _translate(self, path: Path, output: Path, options: ReadOptions) -> None:
         try:
-            document = open_document(path, path.name, options, DocumentLimits())
-            characters = document.count().characters
-            for warning in document.warnings:
-                typer.echo(f"dragoman: {path.name}: {warning}", err=True)
-            with show_progress(characters, self._job) as progress, _replaced(output) as temporary:
+            document = open_document(path, path.name, options, self._limits)
+            with show_progress(document.count().characters, self._job) as progress, _replaced(output) as temporary:
                 await self._rewrite(document, temporary, progress)
+            for warning in document.report.warnings:
+                typer.echo(f"dragoman: {path.name}: {warning}", err=True)
+            if self._options.shows_report:
+                typer.echo("\n".join(f"{path}: {line}" for line in document.report.in_words()), err=True)
         except OSError as error:
             raise InputError(f"{error.filename or path}: {error.strerror}") from None
 
@@ -107,6 +166,29 @@ class DocumentCommand:
                 if isinstance(event, Done):
                     return [each.text for each in translations_of(event)]
         raise AssertionError("a stream ends with Done")
+
+
+class Finished:
+    """What earlier runs translated, in a hidden file of the output: a hash of each source and of the options."""
+
+    def __init__(self, output: Path, key: str) -> None:
+        self._output = output
+        self._key = key
+        self._file = output / ".dragoman.json"
+        try:
+            self._hashes: dict[str, str] = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._hashes = {}
+
+    def has(self, path: Path, relative: str) -> bool:
+        return self._hashes.get(relative) == self._hash(path) and _result(path, self._output / relative).exists()
+
+    def add(self, path: Path, relative: str) -> None:
+        self._hashes[relative] = self._hash(path)
+        self._file.write_text(json.dumps(self._hashes, indent=0, sort_keys=True), encoding="utf-8")
+
+    def _hash(self, path: Path) -> str:
+        return hashlib.sha256(self._key.encode() + path.read_bytes()).hexdigest()
 
 
 def _is_converted(path: Path) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from service.hub.errors import HubError
 from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
 
 if TYPE_CHECKING:
+    from service.cli.documents import DocumentOptions
     from service.cli.translate import Stream, TranslationJob
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,15 @@ def translate(  # noqa: PLR0913  each is an option of the command
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Column of a .csv or .tsv to translate; may be repeated.")
     ] = None,
+    output_format: Annotated[
+        str, typer.Option("--output-format", help="Format of the result, for a document that cannot be written.")
+    ] = "",
+    max_characters: Annotated[int, typer.Option(min=1, help="Limit for the characters of a document.")] = 1_000_000,
+    fuzzy: Annotated[bool, typer.Option(help="Mark new translations in a PO file as fuzzy.")] = True,
+    report: Annotated[bool, typer.Option("--report", help="Say what happened to the texts of a document.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say which documents of a directory would be translated.")
+    ] = False,
     url: UrlOption = None,
     api_key: ApiKeyOption = None,
     model: Annotated[
@@ -114,10 +124,10 @@ def translate(  # noqa: PLR0913  each is an option of the command
 ) -> None:
     """Translate text and print each token as soon as it is generated. Line breaks are kept.
 
-    A document (docx, pptx, xlsx, odt, odp, ods, epub, html, md, srt, vtt, po, xliff, json, csv, tsv), or a directory of
-    documents, is written to --output. The translation of a pdf is a docx or an md.
+    A document (docx, pptx, xlsx, odt, epub, pdf, html, md, srt, po, json, yaml ...), or a directory of them, is written
+    to --output. A pdf becomes a docx or an md. Of a directory, only what changed since the last time is translated.
     """
-    from service.cli.documents import are_documents
+    from service.cli.documents import DocumentOptions, are_documents
     from service.cli.translate import InputError, TranslationJob, read, read_glossary
     from service.cli.translate import translate as run
     from service.client import ClientError, Options
@@ -143,7 +153,15 @@ def translate(  # noqa: PLR0913  each is an option of the command
             options["glossary"] = read_glossary(glossary)
         if files and are_documents(files, output) and output is not None:
             job = TranslationJob(source=source, target=target, options=options, progress=sys.stderr.isatty())
-            return _translate_documents(engine, job, files[0], output, columns or ())
+            chosen = DocumentOptions(
+                columns=columns or (),
+                output_format=output_format,
+                max_characters=max_characters,
+                marks_fuzzy=fuzzy,
+                shows_report=report,
+                is_dry_run=dry_run,
+            )
+            return _translate_documents(engine, job, files[0], output, chosen)
         work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
         if not any(work):
             typer.echo("dragoman: nothing to translate", err=True)
@@ -190,7 +208,7 @@ def _check_together(given: Mapping[str, object], as_json: bool) -> None:
 
 
 def _translate_documents(
-    engine: Engine, job: "TranslationJob", path: Path, output: Path, columns: Sequence[str]
+    engine: Engine, job: "TranslationJob", path: Path, output: Path, options: "DocumentOptions"
 ) -> None:
     from service.cli.documents import DocumentCommand
 
@@ -201,7 +219,7 @@ def _translate_documents(
 
     async def run() -> bool:
         async with engine(job) as stream:
-            command = DocumentCommand(stream, job, columns)
+            command = DocumentCommand(stream, job, options)
             if is_directory:
                 return await command.translate_directory(path, output)
             await command.translate_file(path, output)

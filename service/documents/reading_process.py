@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -60,7 +61,7 @@ class ReadingProcess:
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the process that reads a PDF
 
     async def end(self) -> None:
         self.kill()
@@ -72,7 +73,7 @@ async def reading(order: Order) -> AsyncIterator[ReadingProcess]:
     """Start a process with an order. It has ended when the context is left."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *python_command("-m", "service.documents"), stdin=pipe, stdout=pipe, limit=1 << 20
+        *python_command("-m", "service.documents"), stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True
     )
     found = ReadingProcess(process, order)
     try:

@@ -321,7 +321,12 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     assert done.stderr.splitlines() == [
         "dragoman: inner/broken.docx: its content is not docx, as its name says",
         "picture.png: skipped, as its format is not known",
+        "2 translated, 1 failed, 1 skipped",
     ]
+    (source / "a.md").write_text("# No.\n")
+    again = _translate(*arguments, "--dry-run").stderr.splitlines()
+    assert again[0] == "a.md: 3 characters would be translated"
+    assert again[-1] == "1 to translate, 1 unchanged, 1 failed, 1 skipped"
     assert (output / "a.md").read_text() == "# Oui.\n"
     assert (output / "inner" / "b.csv").read_text() == "id,text\n1,Oui.\n"
     assert not (output / "inner" / "broken.docx").exists()
@@ -334,6 +339,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
         (["--file", "a.pdf", "--output", "b.pdf"], "output_format: must be docx or md"),
         (["--file", "a.docx", "--file", "b.docx", "--output", "c.docx"], "a.docx: give one document"),
         (["--file", "a.docx", "--output", "./a.docx"], "a.docx: is the document itself"),
+        (["--file", "a.rtf"], "file: the file extension .rtf is not supported"),
         (["--file", "none.docx", "--output", "b.docx"], "none.docx: No such file"),
         (["--column", "a", "text"], "--column needs --file"),
     ],

@@ -94,7 +94,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_pages_without_text_are_named(tmp_path: Path) -> None:
     document = _open(tmp_path, pdf_of(PAGE, PICTURE, PICTURE))
     document.count()
-    assert document.warnings == ["pages without text, only pictures: 2-3; recognise their text (OCR) first"]
+    assert document.report.warnings == ["pages without text, only pictures: 2-3; recognise their text (OCR) first"]
 
 
 def _with(content: bytes, entries: bytes = b"", *others: bytes) -> bytes:
