@@ -78,7 +78,8 @@ def _item_or_paragraph(runs: list[Run], found: Paragraph, indents: list[float]) 
     marker = ITEM.match(text)
     if marker is None or not any(map(str.isalnum, text[marker.end() :])):
         return Block("paragraph", runs)
-    left, size = found.lines[0].left, found.size
+    first, size = found.lines[0], found.size
+    left = first.left - first.edges[0]
     while indents and left < indents[-1] - size / 2:
         indents.pop()
     if not indents or left > indents[-1] + size / 2:

@@ -30,6 +30,8 @@ _WIDEST_INDENT: Final = 8.0
 """Of the first line of a paragraph, in ems."""
 _RAGGED: Final = 0.35
 """The part of a column that a ragged line may leave free."""
+_LONG: Final = 20
+"""The least letters of a line that ends a column in the middle of a sentence."""
 _LOOK_AHEAD: Final = 60
 """Paragraphs, such as notes and figures, that may stand between the parts of one that goes on in another column."""
 
@@ -166,9 +168,8 @@ class Paragraphs:
             is_next = following == number + 1 and not _is_short(each.last, first)
             is_full = is_next and _is_bold(each.last) == _is_bold(first) and _is_full(each.last)
             starts = first.text[:1]
-            if (starts.islower() or HYPHEN.search(text) or (is_full and starts.isalnum())) and not ITEM.match(
-                first.text
-            ):
+            goes_on = HYPHEN.search(text) or (starts.islower() and _is_long(each.last))
+            if (goes_on or (is_full and starts.isalnum())) and not ITEM.match(first.text):
                 return following
             if len(other.lines) > 1 and not _CAPTION.match(first.text):
                 return None
@@ -201,13 +202,19 @@ def _is_full(line: Line) -> bool:
     return line.left < line.edges[0] + 2 * line.size and line.right > line.edges[1] - line.size
 
 
+def _is_long(line: Line) -> bool:
+    """Return True for a line that fills its column as far as a ragged one does."""
+    left, right = line.edges
+    return line.right - left > (1 - _RAGGED) * (right - left) and len(line.text) >= _LONG
+
+
 def _is_short(before: Line, line: Line) -> bool:
     """Return True if the first word of a line would have fitted into the line before it."""
     word = len(line.text.split(maxsplit=1)[0]) if line.text.strip() else 0
     width = (line.right - line.left) * (word + 1) / max(len(line.text), 1)
-    free = before.edges[1] - before.right
-    if line.text[:1].islower() and not _TERMINATED.search(before.text):
-        return free > max(_RAGGED * (before.edges[1] - before.edges[0]), width)
+    free, whole = before.edges[1] - before.right, before.edges[1] - before.edges[0]
+    if not _TERMINATED.search(before.text) and (line.text[:1].islower() or line.text[:1].isdigit()):
+        return free > max((_RAGGED if line.text[:1].islower() else _RAGGED / 2) * whole, width)
     return free > width + 0.3 * line.size
 
 

@@ -20,7 +20,7 @@ _TITLE: Final = 1.3
 """The least size of a title, compared with the text's: titles are not running lines."""
 _APART: Final = 1.2
 """The least distance between running lines and the text, compared with that of lines."""
-_ROMAN: Final = regex.compile(r"[ivxlc]{1,7}")
+_PAGE_NUMBER: Final = regex.compile(r"[0-9]+|^[ivxlc]+(?=\s|$)|(?<=\s)[ivxlc]+$")
 _NUMBER: Final = regex.compile(r"[0-9]{1,4}")
 
 
@@ -45,7 +45,7 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
     common = Counter(key for sides in edges for key in {each.key for side in sides for each in side})
     offsets = Counter(found for sides in edges for found in {each.offset for side in sides for each in side})
     removed: dict[int, Page] = {}
-    texts: dict[str, Row] = {}
+    texts: dict[str, list[Row]] = {}
     for page, sides in zip(pages, edges, strict=True):
         for side in sides:
             running = [*itertools.takewhile(lambda each: _is_running(each, common, offsets, len(pages)), side)]
@@ -53,7 +53,7 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
                 running.pop()
             for each in running:
                 if each.offset is None or offsets[each.offset] < 2:
-                    texts.setdefault(each.key[0], each.row)
+                    texts.setdefault(each.key[0], []).append(each.row)
                 removed.update((id(fragment), page) for fragment in each.row)
     kept = _nowhere_else(pages, removed, texts)
     for page in pages:
@@ -61,18 +61,17 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
             fragments, rules = page.directions[0]
             fragments = [each for each in fragments if id(each) not in removed or id(each) in kept]
             page.directions[0] = fragments, rules
-    return [_text(row) for row in texts.values() if id(row[0]) not in kept]
+    return [_text(first) for first, *_ in texts.values() if id(first[0]) not in kept]
 
 
-def _nowhere_else(pages: Sequence[Page], removed: dict[int, Page], texts: dict[str, Row]) -> set[int]:
-    """Return the fragments of running lines without a page number whose texts stand nowhere else."""
+def _nowhere_else(pages: Sequence[Page], removed: dict[int, Page], texts: dict[str, list[Row]]) -> set[int]:
+    """Return the fragments of the first of equal running lines, if their text stands nowhere else."""
     left = (
         each.text for page in pages for fragments, _ in page.directions for each in fragments if id(each) not in removed
     )
     others = regex.sub(r"\W+", " ", " ".join(left).casefold())
-    rows = (
-        row for text, row in texts.items() if "#" not in text and regex.sub(r"\W+", " ", text).strip() not in others
-    )
+    equal = (first for first, *more in texts.values() if all(_text(row) == _text(first) for row in more))
+    rows = (row for row in equal if regex.sub(r"\W+", " ", _text(row).casefold()).strip() not in others)
     return {id(fragment) for row in rows for fragment in row}
 
 
@@ -105,7 +104,7 @@ def _edges(page: Page) -> Iterator[list[_Edge]]:
 def _edge(row: Row, page: int, *, is_apart: bool) -> _Edge:
     text = _text(row).casefold()
     bare = regex.sub(r"\W+", "", text)
-    common = "# roman" if _ROMAN.fullmatch(bare) else regex.sub(r"[0-9]+", "#", text)[:_LONGEST]
+    common = _PAGE_NUMBER.sub("#", text)[:_LONGEST]
     place = row[0].baseline
     offset = (int(bare) - page, round(place / 10)) if _NUMBER.fullmatch(bare) else None
     return _Edge(row, (common, round(place / 6)), offset, is_apart)
