@@ -101,6 +101,8 @@ def with_markers(row: Row) -> Row:
         begins = len(joined) == 1 or (len(joined) > 1 and joined[-1].left - joined[-2].right > each.size)
         if begins and _is_marker(joined[-1], each):
             before = joined[-1]
+            if before.size < _SMALL * each.size:
+                before.runs = [(text, style._replace(raised=True)) for text, style in before.runs]
             runs = [*before.runs, (" ", between(before.runs[-1][1], each.runs[0][1])), *each.runs]
             joined[-1] = Fragment(before.left, each.right, each.baseline, each.size, runs)
         else:
@@ -134,6 +136,6 @@ def lines_of(rows: Sequence[Row], column: int) -> Iterator[Line]:
             if gap > _SPACE_GAP and runs:
                 runs.append(("\t" if gap > _TAB_GAP else " ", between(runs[-1][1], each.runs[0][1])))
             is_raised = each.size < _SMALL * main.size and each.baseline < main.baseline - 0.1 * main.size
-            runs += [(text, style._replace(raised=is_raised)) for text, style in each.runs]
+            runs += [(text, style._replace(raised=style.raised or is_raised)) for text, style in each.runs]
             end = each.right
         yield Line(row[0].left, max(each.right for each in row), main.baseline, main.size, runs, column, edges)

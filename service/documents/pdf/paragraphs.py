@@ -126,7 +126,9 @@ class Paragraphs:
             leading = min(leading, before.baseline - found.lines[-2].baseline)
         if is_code:
             return 0 < gap < 2 * leading
-        if not 0 < gap < 1.25 * leading + 0.5 or LEADERS.search(before.text) or LEADERS.search(line.text):
+        if not 0 < gap < 1.25 * leading + 0.5 or any(LEADERS.search(each.text) for each in (before, line)):
+            return False
+        if not any(map(str.isalnum, before.text)):
             return False
         is_heading, is_short = line.size > self._heading_size, _is_short(before, line)
         if _is_bold(before) != _is_bold(line) and (gap > 1.08 * leading or is_short):
@@ -235,6 +237,8 @@ def _is_indented(found: Paragraph, line: Line) -> bool:
 
 
 def _starts_item(found: Paragraph, line: Line) -> bool:
+    if line.runs[0][1].raised and found.lines[0].runs[0][1].raised:
+        return True  # another note
     marker = ITEM.match(line.text)
     if marker is None:
         return False
