@@ -13,7 +13,6 @@ from typer.testing import CliRunner, Result
 from loadtest import local_server, promises
 from loadtest.promises import app
 from loadtest.sentences import SENTENCES
-from tests.conftest import one_line
 
 FLAGS = ["--", "--replicas", "1"]
 
@@ -76,25 +75,6 @@ def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     assert "8 of 8 streams gave the same text and log-probabilities with 2 engines killed" in result.output
     assert len(set(killed)) == 2
-
-
-@pytest.mark.slow
-def test_an_engine_that_does_not_die_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _replace_kill(monkeypatch, lambda pid: None)
-    result = _survival(file)
-    assert result.exit_code == 2
-    assert "the streams ended before all engines were killed" in one_line(result.output)
-
-
-@pytest.mark.slow
-def test_an_engine_that_dies_by_itself_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def engine_deaths(client: httpx.AsyncClient) -> int:
-        return 1 + await local_server.engine_deaths(client)
-
-    monkeypatch.setattr(promises, "engine_deaths", engine_deaths)
-    result = _survival(file)
-    assert result.exit_code == 1
-    assert "engines died by themselves" in result.output
 
 
 @pytest.mark.slow

@@ -3,11 +3,10 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loadtest.bench.static import Batch, StaticBatching, WaitingRoom
+from loadtest.bench.static import Batch, StaticBatching
 from loadtest.bench.workload import Arrival, Request, make_requests
 from tests.loadtest.bench.toy import TOY
 
@@ -43,24 +42,6 @@ def test_a_closed_loop_waits_for_the_whole_batch() -> None:
     assert min(firsts[:6]) >= 0.06
     assert firsts[6] >= 0.02
     assert not any(answer.gaps for answer in measured.answers)
-
-
-def test_idle_workers_share_what_waits() -> None:
-    """Three are there when seven requests come at once."""
-    room = WaitingRoom(most=64)
-    with ThreadPoolExecutor(3) as executor:
-        taken = [executor.submit(room.take) for _ in range(3)]
-        deadline = time.monotonic() + 30
-        while room.idle < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        with room._changed:  # nobody takes the first before the last is there
-            for number in range(7):
-                room.put(number)
-        room.close()
-
-    assert sorted(each.result() for each in taken) == [[0, 1, 2], [3, 4], [5, 6]]
-    assert room.take() == []
 
 
 class Coming(list[Arrival]):

@@ -1,19 +1,12 @@
 """Each scenario and the saturation curve against a real server, for a few seconds."""
 
 import csv
-import itertools
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
-from typing import ClassVar
 
 import pytest
 from typer.testing import CliRunner
@@ -121,100 +114,11 @@ def _done(server: Server) -> tuple[float, float]:
     return server.metric("dragoman_generated_tokens_total"), server.metric("dragoman_requests_total", 'outcome="ok"')
 
 
-class Late(ThreadingHTTPServer):
-    """Answers one stream at once, and the others when the window's end has been asked for; that waits for the one."""
-
-    daemon_threads = True
-    request_queue_size = 1000  # as many may come at once
-    metrics: ClassVar = (0, 100, 140, 1000)
-    """Tokens: when it is asked before the run, at the window's begin and end, and when nothing runs any more."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.numbers = itertools.count()
-        self.scrapes = itertools.count()
-        self.first_one_answered = threading.Event()
-        self.window_over = threading.Event()
-        self.waited: list[float] = []
-        """Seconds, of each stream that has been answered."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Late
-
-    def do_GET(self) -> None:
-        scrape = next(self.server.scrapes)
-        at_the_end = scrape == 2
-        if at_the_end:
-            self.server.first_one_answered.wait(60)
-            time.sleep(0.5)  # the client reads it
-        self._answer(
-            200,
-            f'dragoman_generated_tokens_total{{model="toy"}} {self.server.metrics[scrape]}\n'.encode(),
-        )
-        if at_the_end:
-            time.sleep(0.5)  # the client reads this before any of what comes after the window
-            self.server.window_over.set()
-
-    def do_POST(self) -> None:
-        came = time.monotonic()
-        self.rfile.read(int(self.headers["Content-Length"]))
-        is_first = next(self.server.numbers) == 0
-        if not is_first:
-            self.server.window_over.wait(60)
-        self.server.waited.append(time.monotonic() - came)
-        self._answer(200, b'event: token\ndata: {"text": "oui"}\n\nevent: done\ndata: {"translatedText": "oui"}\n\n')
-        if is_first:
-            self.server.first_one_answered.set()
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Run without a terminal."""
-
-
-@contextmanager
-def _serving(server: Late) -> Iterator[Late]:
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.window_over.set()
-            server.shutdown()
-
-
-def _measure(url: str, prefix: Path, rate: float = 50, options: str = "{}") -> Point:
-    """One second and as much longer as the end takes."""
-    return saturation.measure(url, rate=rate, seconds=1, options=options, prefix=prefix)
-
-
-def test_what_is_done_after_the_run_is_not_counted_in_its_seconds(tmp_path: Path) -> None:
-    with _serving(Late()) as late:
-        point = _measure(late.url, tmp_path / "late")
-    assert point.refused == point.failed == 0
-    assert point.seconds >= 1
-    assert point.tokens_per_second is not None
-    assert point.tokens_per_second * point.seconds == pytest.approx(40)
-    ok = round(point.ok_per_second * point.seconds)
-    assert ok >= 1
-    assert point.unfinished >= 1
-    assert round(point.started_per_second * point.seconds) == ok + point.unfinished <= len(late.waited)
-    assert point.whole_p99 is not None
-    # Locust rounds to two digits.
-    assert point.whole_p99 * 1.06 > 1000 * median(late.waited), "their times count"
-
-
 @pytest.mark.slow
 def test_refusals_are_neither_failures_nor_fast_answers(tmp_path: Path) -> None:
     # One beam decodes, two wait, and each takes many times as long as the next one's coming.
     with run_server(tmp_path / "log", "--slots", "8", "--max-waiting", "16") as busy:
-        point = _measure(busy.url, tmp_path / "flood", rate=300, options='{"beam_size": 8}')
+        point = saturation.measure(busy.url, 300, 1, '{"beam_size": 8}', tmp_path / "flood")
         refused = busy.metric("dragoman_requests_total", 'outcome="queue_full"')
     assert point.refused == refused > 0
     assert point.failed == 0
