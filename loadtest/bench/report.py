@@ -1,6 +1,5 @@
 """A comparison's figures: what they come to, and as JSON for programs."""
 
-import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -121,13 +120,10 @@ def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
     return ratio(speeds(runs, OURS, "closed", level), speeds(runs, peer, "closed", level))
 
 
-def wait(runs: Sequence[Run], waits: Waits, percent: float) -> Spread | None:
-    """Return a percentile of all requests of all runs, with the lowest and highest run's; None without waits."""
-    each = [waits(run.measured) for run in runs]
-    if not any(each):
-        return None
-    of_rounds = [percentile(values, percent) for values in each if values]
-    return Spread(percentile(list(itertools.chain(*each)), percent), min(of_rounds), max(of_rounds))
+def wait(runs: Sequence[Run], waits: Waits, percent: float) -> float | None:
+    """Return a percentile of all requests of all runs; None without waits."""
+    values = [seconds for run in runs for seconds in waits(run.measured)]
+    return percentile(values, percent) if values else None
 
 
 def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: float) -> float:
@@ -135,7 +131,7 @@ def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: floa
     ours, theirs = (wait(select(runs, name, "open", load), first_tokens, percent) for name in (OURS, peer))
     assert ours is not None
     assert theirs is not None
-    return theirs.median / ours.median
+    return theirs / ours
 
 
 def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
@@ -160,41 +156,13 @@ def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) 
             }
             for peer in others
         },
-        "closed_loop": _figures(comparison.peers, runs, "closed", comparison.concurrency),
-        "open_loop": _figures(comparison.peers, runs, "open", comparison.loads),
         "memory_bytes": {peer: memory and memory._asdict() for peer, memory in result.memory.items()},
         "raw": [_raw(run) for run in runs],
     }
 
 
-def _figures(peers: Sequence[str], runs: Sequence[Run], loop: Loop, levels: Sequence[float]) -> dict[str, object]:
-    return {
-        peer: {
-            str(level): {
-                "tokens_per_second": spread(speeds(runs, peer, loop, level))._asdict(),
-                **_waits(select(runs, peer, loop, level)),
-            }
-            for level in levels
-        }
-        for peer in peers
-    }
-
-
-def _waits(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return waits by kind, percentile and statistic; a kind that the peer does not have is left out."""
-    kinds = (("time_to_first_token_seconds", first_tokens), ("inter_token_seconds", inter_token))
-    named = {
-        name: {f"p{percent}": each._asdict() for percent in PERCENTS if (each := wait(runs, waits, percent))}
-        for name, waits in kinds
-    }
-    return {name: percentiles for name, percentiles in named.items() if percentiles}
-
-
 def _raw(run: Run) -> dict[str, object]:
-    waits = {
-        name: {percent: figures["median"] for percent, figures in percentiles.items()}
-        for name, percentiles in _waits([run]).items()
-    }
+    waits = {"time_to_first_token_seconds": first_tokens, "inter_token_seconds": inter_token}
     return {
         "peer": run.peer,
         "loop": run.loop,
@@ -205,5 +173,5 @@ def _raw(run: Run) -> dict[str, object]:
         "tokens": run.measured.tokens,
         "seconds": run.measured.seconds,
         "tokens_per_second": run.measured.tokens_per_second,
-        **waits,
+        **{name: {f"p{percent}": wait([run], each, percent) for percent in PERCENTS} for name, each in waits.items()},
     }

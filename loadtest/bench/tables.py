@@ -64,7 +64,7 @@ def _waiting(comparison: Comparison, runs: list[Run], loop: Loop, title: str, co
 
 def _milliseconds(runs: list[Run], waits: Waits) -> str:
     figures = [wait(runs, waits, percent) for percent in PERCENTS]
-    return " / ".join(f"{figure.median * 1000:.1f}" for figure in figures if figure)
+    return " / ".join(f"{seconds * 1000:.1f}" for seconds in figures if seconds is not None)
 
 
 def _memory(comparison: Comparison, result: Result) -> Table:
