@@ -110,7 +110,7 @@ class DocumentCommand:
             typer.echo(f"{relative}: {characters} characters would be translated", err=True)
             return "to translate"
         output.parent.mkdir(parents=True, exist_ok=True)
-        await self._translate(path, _result(path, output), options)
+        await self._translate(path, _result(path, output, options), options)
         done.add(path, relative)
         return "translated"
 
@@ -137,7 +137,7 @@ class DocumentCommand:
             target=self._job.target,
             source="" if self._job.source == "auto" else self._job.source,
             columns=tuple(options.columns) if has_columns else (),
-            output_format=options.output_format,
+            output_format=options.output_format if is_single or _is_converted(path) else "",
             marks_fuzzy=options.marks_fuzzy,
         )
 
@@ -197,12 +197,12 @@ def _is_converted(path: Path) -> bool:
     return known is not None and isinstance(known.reader, Conversion)
 
 
-def _result(path: Path, output: Path) -> Path:
+def _result(path: Path, output: Path, options: ReadOptions) -> Path:
     """Return the name for the translation of a document in a directory."""
     reader = FORMATS[path.suffix[1:].lower()].reader
     if not isinstance(reader, Conversion):
         return output
-    ending = f".{reader.outputs[0]}"
+    ending = f".{options.output_format or reader.outputs[0]}"
     return output.with_name(output.name + ending) if path.with_suffix(ending).exists() else output.with_suffix(ending)
 
 

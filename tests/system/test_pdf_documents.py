@@ -78,5 +78,5 @@ def test_on_the_command_line(server: Server, tmp_path: Path) -> None:
     (folder / "b.docx").write_bytes((folder / "a.pdf").read_bytes())
     done = _translate("--file", str(folder), "--output", str(output), "--url", server.url)
     assert "b.docx: its content is not docx" in done.stderr
-    assert sorted(each.name for each in output.iterdir()) == ["a.docx", "b.pdf.docx"]
+    assert sorted(each.name for each in output.glob("*.docx")) == ["a.docx", "b.pdf.docx"]
     assert "La maison est rouge." in _text((output / "a.docx").read_bytes())

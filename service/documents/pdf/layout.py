@@ -101,7 +101,7 @@ def with_markers(row: Row) -> Row:
         begins = len(joined) == 1 or (len(joined) > 1 and joined[-1].left - joined[-2].right > each.size)
         if begins and _is_marker(joined[-1], each):
             before = joined[-1]
-            if before.size < _SMALL * each.size:
+            if before.size < _SMALL * each.size and _NOTE.fullmatch(before.text):
                 before.runs = [(text, style._replace(raised=True)) for text, style in before.runs]
             runs = [*before.runs, (" ", between(before.runs[-1][1], each.runs[0][1])), *each.runs]
             joined[-1] = Fragment(before.left, each.right, each.baseline, each.size, runs)
