@@ -17,9 +17,10 @@ from service.cli.translate import InputError, Stream, TranslationJob, show_progr
 from service.client import ClientError, Done
 from service.client.events import translations_of
 from service.documents.document import Document, open_document
-from service.documents.formats import FORMATS, Conversion, TextReader, format_of
+from service.documents.formats import FORMATS, format_of
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions, advance
+from service.documents.readers import Conversion, TextReader
 from service.errors import ServiceError
 
 _TEXTS: Final = ("", "text", "log")

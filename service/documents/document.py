@@ -9,18 +9,10 @@ from typing import Final
 
 from service.documents import office
 from service.documents.archive import Archive, copy_member, open_archive, write_member
-from service.documents.formats import (
-    FORMATS,
-    ArchiveReader,
-    Conversion,
-    DocumentFormat,
-    Survey,
-    TextReader,
-    check_beginning,
-    format_of,
-)
+from service.documents.formats import FORMATS, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
+from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, Survey, TextReader
 from service.documents.report import Report
 from service.documents.xml_text import check, decode
 from service.errors import InvalidRequest, TooLong

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import regex
@@ -12,8 +12,11 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
-_JSON_STRING: Final = regex.compile(r'"(?:[^"\\]++|\\.)*+"(?P<colon>\s*+:)?')
+_JSON_TOKEN: Final = regex.compile(r'[{}\[\]]|(?P<string>"(?:[^"\\]++|\\.)*+")(?P<colon>\s*+:)?')
 _MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+_LONGEST_FIRST_LINE: Final = 100_000
+_SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
+"""The first line by which a file tells Excel what separates its cells."""
 _DELIMITERS: Final = ",;\t|"
 
 
@@ -31,6 +34,16 @@ def decode_text(data: bytes) -> tuple[str, str]:
 
 def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the strings of JSON; names of fields are copied, and so are messages with cases (ICU)."""
+    return json_passages(text, lambda path: True)
+
+
+def read_arb(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the messages of a Flutter app; what describes them (`@name`, `@@locale`) is copied."""
+    return json_passages(text, lambda path: not path or not path[0].startswith("@"))
+
+
+def json_passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
+    """Read the strings of JSON whose path, the names of the fields around them, `is_text` accepts."""
     try:
         json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
@@ -38,15 +51,21 @@ def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
         raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None
     except RecursionError:
         raise InvalidRequest("file", "the JSON is nested too deep") from None
-    return _json_passages(text)
+    return _json_passages(text, is_text)
 
 
-def _json_passages(text: str) -> Iterator[Passage]:
-    for found in _JSON_STRING.finditer(text):
-        value = "" if found["colon"] else json.loads(found[0])
-        if value:
-            is_message = _MESSAGE_FORMAT.search(value) is not None
-            kept = "a message with cases" if is_message else ""
+def _json_passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
+    path: list[str] = []  # the field of each open object; "" in an array
+    for found in _JSON_TOKEN.finditer(text):
+        if found[0] in ("{", "["):
+            path.append("")
+        elif found[0] in ("}", "]"):
+            path.pop()
+        elif found["colon"]:
+            path[-1] = json.loads(found["string"])
+        elif is_text(path):
+            value = json.loads(found[0])
+            kept = "a message with cases" if _MESSAGE_FORMAT.search(value) else ""
             yield Passage(found.span(), value, _json_string, context="entry", kept=kept)
 
 
@@ -56,12 +75,18 @@ def _json_string(text: str) -> str:
 
 def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the cells of a table of values. Raises `InvalidRequest` for unknown columns."""
-    first = text.removeprefix("\ufeff").partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=first.count)
-    header = next(csv.reader([first], delimiter=delimiter), [])
+    start = len(text) - len(text.removeprefix("\ufeff"))
+    declared = _SEPARATOR.match(text, start)
+    start = declared.end() if declared else start
+    first = text[start : start + _LONGEST_FIRST_LINE].partition("\n")[0]
+    delimiter = declared[1] if declared else max(_DELIMITERS, key=first.count)
+    try:
+        header = next(csv.reader([first], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InvalidRequest("file", f"the first row of the table is broken: {error}") from None
     by_name = [each for each in options.columns if each in header]
     chosen = {_column(each, header) for each in options.columns}
-    return _cells(text, delimiter, chosen, skips_header=bool(by_name))
+    return _cells(text, start, delimiter, chosen, skips_header=bool(by_name))
 
 
 def _shortened(header: Sequence[str]) -> str:
@@ -77,13 +102,12 @@ def _column(wanted: str, header: list[str]) -> int:
     raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
 
 
-def _cells(text: str, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Passage]:
+def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Passage]:
     separator = regex.escape(delimiter)
     cell = regex.compile(
         rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
     )
     column = row = 0
-    position = len(text) - len(text.removeprefix("\ufeff"))
     while position < len(text):
         found = cell.match(text, position)
         if found is None:

@@ -28,7 +28,11 @@ _ATTRIBUTE: Final = regex.compile(r"""\s([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^'
 _REFERENCE: Final = regex.compile(r"&(#x[0-9a-fA-F]++|#[0-9]++|amp|lt|gt|quot|apos);")
 _PREDEFINED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _FORBIDDEN: Final = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_KNOWN_TYPES: Final = frozenset({"-//NISO//DTD ncx 2005-1//EN", "-//XLIFF//DTD XLIFF//EN"})
+_KNOWN_TYPES: Final = frozenset(
+    {"-//NISO//DTD ncx 2005-1//EN", "-//XLIFF//DTD XLIFF//EN", "-//Apple//DTD PLIST 1.0//EN"}
+)
+_KNOWN_NAMES: Final = frozenset({"TS", "tmx"})
+"""Formats whose document type has no public name."""
 """Document types of e-books' tables of contents and of XLIFF, by their public names. They are never fetched."""
 _DECLARED: Final = regex.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,39})["']""")
 
@@ -97,7 +101,7 @@ def check(text: str) -> None:
         raise InvalidRequest("file", "the XML in it has a document type or entities, which these documents never need")
 
     def start_type(name: str, system: str | None, public: str | None, declares: bool) -> None:
-        if declares or public not in _KNOWN_TYPES:
+        if declares or (public not in _KNOWN_TYPES and name not in _KNOWN_NAMES):
             declare()
 
     def skip(name: str, is_parameter: bool) -> None:

@@ -1,0 +1,191 @@
+"""Localisation files and subtitles in XML whose texts are the contents of elements: a rule for each format.
+
+Android, resx (.NET), ts (Qt), stringsdict (Apple), tmx and ttml. Everything outside of the texts keeps its spelling.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import regex
+
+from service.documents.paragraph import ReadOptions
+from service.documents.passages import Passage, plain_items
+from service.documents.tagged import Close, Item, Object, Open
+from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
+from service.errors import InvalidRequest
+
+_SPACE: Final = regex.compile(r"\s+")
+_PLURALS: Final = frozenset("zero one two few many other".split())
+_ANDROID_ESCAPE: Final = regex.compile(r"\\([\"'@?\\])")
+_ANDROID_SPECIAL: Final = regex.compile(r"(?<!\\)[\"']|^[@?]")
+
+
+class _Element(NamedTuple):
+    """An element with text."""
+
+    path: Sequence[XmlToken]
+    """The start tags of the elements around it, and its own."""
+    inside: Sequence[XmlToken]
+    place: tuple[int, int]
+    """The place of its content."""
+    key: str
+    """The text of the last element `key` before it."""
+
+    @property
+    def name(self) -> str:
+        return _local(self.path[-1])
+
+    @property
+    def parent(self) -> str:
+        return _local(self.path[-2]) if len(self.path) > 1 else ""
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for token in self.inside)
+
+    def items(self, read: Callable[[str], str] = str, *, keeps_lines: bool = False) -> list[Item]:
+        """Return the content; elements around words are wrappers, other ones objects."""
+        found: list[Item] = []
+        for token in self.inside:
+            if token.kind is XmlKind.TEXT:
+                text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
+                # Tags of HTML that are escaped, or stand in CDATA, are escaped again.
+                found += [_escaped(item) for item in plain_items(text)]
+            elif token.kind is XmlKind.OPEN and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
+                found.append(Open(token.raw))
+            elif token.kind is XmlKind.CLOSE and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
+                found.append(Close(token.raw))
+            else:
+                found.append(Object([token.raw], is_break=_local(token) == "br"))
+        return found
+
+
+def _local(token: XmlToken) -> str:
+    return token.name.rpartition(":")[2]
+
+
+def _escaped(item: Item) -> Item:
+    match item:
+        case Open(raw):
+            return Open(escape_text(raw))
+        case Close(raw):
+            return Close(escape_text(raw))
+        case Object(pieces, is_break):
+            return Object([escape_text(str(piece)) for piece in pieces], is_break)
+    return item
+
+
+def _elements(text: str, names: frozenset[str], root: str) -> Iterator[_Element]:
+    """Yield the elements of the given names, with their content. Raises `InvalidRequest`."""
+    check(text)
+    path: list[XmlToken] = []
+    position = start = depth = 0
+    inside: list[XmlToken] | None = None
+    key = ""
+    for token in tokens(text, {}):
+        end = position + len(token.raw)
+        if token.kind is XmlKind.OPEN:
+            if not path and root not in ("", _local(token)):
+                raise InvalidRequest("file", f"its content is not that of such a file: it begins with {_local(token)}")
+            path.append(token)
+            if inside is None and _local(token) in names:
+                inside, start, depth = [], end, len(path)
+            elif inside is not None:
+                inside.append(token)
+        elif token.kind is XmlKind.CLOSE:
+            if inside is not None and len(path) == depth:
+                found = _Element(tuple(path), inside, (start, position), key)
+                key = found.text if found.name == "key" else key
+                yield found
+                inside = None
+            elif inside is not None:
+                inside.append(token)
+            path.pop()
+        elif inside is not None:
+            inside.append(token)
+        position = end
+
+
+def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the strings of an Android app, but not those that say that they are not translatable."""
+    for found in _elements(text, frozenset({"string", "item"}), "resources"):
+        if found.name == "item" and found.parent not in ("string-array", "plurals"):
+            continue
+        values = [token.attributes() for token in found.path]
+        if any(each.get("translatable") == "false" for each in values) or found.text.startswith(("@", "?")):
+            continue
+        items = found.items(lambda each: _ANDROID_ESCAPE.sub(r"\1", each))
+        yield Passage(found.place, context="entry", items=items, write_text=_android)
+
+
+def _android(text: str) -> str:
+    return escape_text(_ANDROID_SPECIAL.sub(lambda found: f"\\{found[0]}", text))
+
+
+def read_resx(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the strings of a .NET resource file; other resources have a type."""
+    for found in _elements(text, frozenset({"value"}), "root"):
+        values = found.path[-2].attributes() if found.parent == "data" else {"type": ""}
+        if not {"type", "mimetype"} & values.keys() and not values.get("name", "").startswith(">>"):
+            yield _entry(found)
+
+
+def _entry(found: _Element) -> Passage:
+    return Passage(found.place, context="entry", items=found.items(keeps_lines=True), write_text=escape_text)
+
+
+def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the plural forms of Apple's stringsdict."""
+    for found in _elements(text, frozenset({"key", "string"}), "plist"):
+        if found.name == "string" and found.key in _PLURALS:
+            yield _entry(found)
+
+
+def read_ttml(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the paragraphs of TTML subtitles."""
+    for found in _elements(text, frozenset({"p"}), "tt"):
+        yield Passage(found.place, context="cue", items=found.items(), write_text=escape_text)
+
+
+def read_ts(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the messages of Qt that are unfinished; they stay marked so, since nobody has read them."""
+    source: _Element | None = None
+    for found in _elements(text, frozenset({"source", "translation"}), "TS"):
+        if found.name == "source":
+            source = found
+        elif source is not None and found.path[-1].attributes().get("type") == "unfinished" and not found.text.strip():
+            forms = [token for token in found.inside if _local(token) == "numerusform" and token.kind is XmlKind.OPEN]
+            write = partial(_forms, count=len(forms))
+            items = source.items(keeps_lines=True)
+            yield Passage(
+                found.place, encode=write, context="entry", items=items, write_text=escape_text, is_in_place=False
+            )
+
+
+def _forms(text: str, count: int) -> str:
+    return f"<numerusform>{text}</numerusform>" * count if count else text
+
+
+def read_tmx(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read the segments of a translation memory that have no translation: one is added to their unit."""
+    for unit in _elements(text, frozenset({"tu"}), "tmx"):
+        languages = [token for token in unit.inside if token.kind is XmlKind.OPEN and _local(token) == "tuv"]
+        codes = [_language(token) for token in languages]
+        wanted = options.source.partition("-")[0] or (codes[0] if codes else "")
+        if wanted not in codes or options.target.partition("-")[0] in codes:
+            continue
+        raw = "".join(token.raw for token in unit.inside)
+        segments = list(_elements(f"<tu>{raw}</tu>", frozenset({"seg"}), "tu"))
+        segment = segments[codes.index(wanted)] if len(segments) == len(codes) else None
+        if segment is not None:
+            tag = f'<tuv xml:lang="{options.target}"><seg>'
+            write = partial("{}{}</seg></tuv>".format, tag)
+            place = unit.place[1], unit.place[1]
+            passage = Passage(place, encode=write, context="entry", items=segment.items(), write_text=escape_text)
+            yield passage._replace(is_in_place=False)
+
+
+def _language(tag: XmlToken) -> str:
+    values = tag.attributes()
+    return (values.get("xml:lang") or values.get("lang", "")).lower().partition("-")[0]
