@@ -103,15 +103,16 @@ class DocumentCommand:
 
     async def _translate_one(self, path: Path, output: Path, done: "Finished", relative: str) -> str:
         """Translate a document of a directory. Returns what was done."""
-        if done.has(path, relative):
-            return "unchanged"
         options = self._read_options(path)
+        result = _result(path, output, options)
+        if done.has(path, relative, result):
+            return "unchanged"
         if self._options.is_dry_run:
             characters = open_document(path, path.name, options, self._limits).count().characters
             typer.echo(f"{relative}: {characters} characters would be translated", err=True)
             return "to translate"
         output.parent.mkdir(parents=True, exist_ok=True)
-        await self._translate(path, _result(path, output, options), options)
+        await self._translate(path, result, options)
         done.add(path, relative)
         return "translated"
 
@@ -173,7 +174,6 @@ class Finished:
     """What earlier runs translated, in a hidden file of the output: a hash of each source and of the options."""
 
     def __init__(self, output: Path, key: str) -> None:
-        self._output = output
         self._key = key
         self._file = output / ".dragoman.json"
         try:
@@ -181,8 +181,8 @@ class Finished:
         except (OSError, ValueError):
             self._hashes = {}
 
-    def has(self, path: Path, relative: str) -> bool:
-        return self._hashes.get(relative) == self._hash(path) and _result(path, self._output / relative).exists()
+    def has(self, path: Path, relative: str, result: Path) -> bool:
+        return self._hashes.get(relative) == self._hash(path) and result.exists()
 
     def add(self, path: Path, relative: str) -> None:
         self._hashes[relative] = self._hash(path)
