@@ -6,9 +6,10 @@
             if isinstance(event, Token):
                 print(event.text, end="", flush=True)
 
-A whole translation is a stream too, read to its end. A broken connection is resumed after the last event received, so
-no event is sent twice. The client needs no other part of Dragoman, and no torch: the pyproject.toml beside this file
-installs it alone, as `dragoman_client`. For that, its modules import one another relatively.
+`client.live(...)` translates text that still grows. A whole translation is a stream too, read to its end. A broken
+connection is resumed after the last event received, so no event is sent twice. The client needs no other part of
+Dragoman, and no torch: the pyproject.toml beside this file installs it alone, as `dragoman_client`. For that, its
+modules import one another relatively.
 """
 
 from .asynchronous import AsyncClient
@@ -32,25 +33,36 @@ from .events import (
     Translation,
     Usage,
 )
+from .live import AsyncLive, Commit, Draft, Ended, Kept, Live, LiveEvent, LiveOptions, Revision, Sentence
 
 __all__ = [
     "Alignment",
     "AsyncClient",
+    "AsyncLive",
     "Busy",
     "Candidate",
     "Client",
     "ClientError",
+    "Commit",
     "Detected",
     "Done",
+    "Draft",
+    "Ended",
     "Event",
     "Hypotheses",
+    "Kept",
     "Language",
+    "Live",
+    "LiveEvent",
+    "LiveOptions",
     "Loading",
     "NotDragoman",
     "Options",
     "Refused",
+    "Revision",
     "Scored",
     "Segment",
+    "Sentence",
     "Start",
     "Timings",
     "Token",

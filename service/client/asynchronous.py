@@ -10,6 +10,7 @@ import httpx
 from httpx_sse import aconnect_sse
 
 from .events import Detected, Event, Language, Options, Translation
+from .live import AsyncLive, LiveOptions
 from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 
@@ -62,6 +63,10 @@ class AsyncClient(BaseClient):
                 resumable.check_end()
             except FAILURES as error:
                 await asyncio.sleep(resumable.seconds_after(error))
+
+    def live(self, *, source: str, target: str, **options: Unpack[LiveOptions]) -> AsyncLive:
+        """Return a live session: its source grows, and its translation is never taken back."""
+        return AsyncLive(self.url, self._live_start(source, target, options), self._retries)
 
     async def languages(self) -> list[Language]:
         """Return the languages of the server. Raises `ClientError`."""

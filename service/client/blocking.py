@@ -9,6 +9,7 @@ import httpx
 from httpx_sse import connect_sse
 
 from .events import Detected, Event, Language, Options, Translation
+from .live import Live, LiveOptions
 from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 
@@ -64,6 +65,10 @@ class Client(BaseClient):
                 resumable.check_end()
             except FAILURES as error:
                 time.sleep(resumable.seconds_after(error))
+
+    def live(self, *, source: str, target: str, **options: Unpack[LiveOptions]) -> Live:
+        """Return a live session: its source grows, and its translation is never taken back."""
+        return Live(self.url, self._live_start(source, target, options), self._retries)
 
     def languages(self) -> list[Language]:
         """Return the languages of the server. Raises `ClientError`."""

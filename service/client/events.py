@@ -188,13 +188,16 @@ _EVENTS: Final[Mapping[str, type[Event]]] = {
 }
 
 
+def error_of(error: Error) -> Refused:
+    """Return the exception for an error event."""
+    return (Busy if error.code in _BUSY_CODES else Refused)(error.message, error.code, None)
+
+
 def event_of(name: str, data: bytes | str) -> Event | None:
     """Decode an event; None for one that this version does not know. Raises `ClientError`."""
     try:
         if name == "error":
-            error = msgspec.json.decode(data, type=Error)
-            kind = Busy if error.code in _BUSY_CODES else Refused
-            raise kind(error.message, error.code, None)
+            raise error_of(msgspec.json.decode(data, type=Error))
         return msgspec.json.decode(data, type=_EVENTS[name]) if name in _EVENTS else None
     except msgspec.DecodeError as error:
         raise NotDragoman(f"an event {name!r} cannot be decoded: {error}") from None

@@ -156,6 +156,9 @@ class BaseClient:
         body = {"q": text, "source": source, "target": target, **options, **self._key}
         return ResumableStream(self.url, body, self._retries)
 
+    def _live_start(self, source: str, target: str, options: Mapping[str, object]) -> dict[str, object]:
+        return {"source": source, "target": target, **options, **self._key}
+
     def _detection_body(self, text: str) -> dict[str, object]:
         return {"q": text, **self._key}
 

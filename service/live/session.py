@@ -101,6 +101,7 @@ class LiveSession:
         self._has_changed = asyncio.Event()
         self._changed_at = 0.0
         self._decoding: asyncio.Task[Hypothesis] | None = None
+        self._decodes_finished = False
         self._may_overtake = True
         self._ends = False
         self.is_settled = True
@@ -121,11 +122,11 @@ class LiveSession:
 
     def replace(self, position: int, text: str) -> None:
         """Replace the source from a position on; what is committed stays. Raises `InvalidRequest` and `TooLong`."""
-        committed_until = self.source.start + self._committed.source_end
-        self.source.replace(position, text)
+        committed_until, end = self.source.start + self._committed.source_end, self.source.end
+        position = self.source.replace(position, text)
         if position < committed_until:
             self._report(Kept(position, committed_until))
-        self._change(is_correction=True)
+        self._change(is_correction=position < end)
 
     def finish(self, position: int | None = None) -> None:
         """Mark the source as final up to a position, by default all of it. Raises `InvalidRequest`."""
@@ -198,8 +199,8 @@ class LiveSession:
         self._has_changed.set()
         self.is_settled = False
         # One update between two results may be cancelled: a client that never pauses gets results, too. What
-        # translates corrected text is cancelled in any case.
-        if self._decoding is not None and (is_correction or self._may_overtake):
+        # translates corrected text is cancelled in any case, and a finished sentence only then.
+        if self._decoding is not None and (is_correction or (self._may_overtake and not self._decodes_finished)):
             self._may_overtake = False
             self._observer.overtaken()
             self._decoding.cancel()
@@ -247,6 +248,7 @@ class LiveSession:
             if not is_finished and self._options.policy.name == "sentence":
                 return
             draft = self._earlier[0] if self._earlier else ()
+            self._decodes_finished = is_finished
             work = self._decoder.hypothesis(sentence, self._committed, draft, is_finished=is_finished)
             hypothesis = await self._unless_overtaken(work)
             if not is_finished:

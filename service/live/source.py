@@ -1,5 +1,6 @@
 """The source of a live session: it grows, is corrected at its end, and loses the sentences that are finished."""
 
+from itertools import takewhile
 from typing import Final
 
 from service.errors import InvalidRequest, TooLong
@@ -35,24 +36,27 @@ class LiveSource:
             raise TooLong("append", f"more than {MAX_UNFINISHED_CHARACTERS} characters wait to be translated")
         self.text += text
 
-    def replace(self, position: int, text: str) -> None:
-        """Replace all from a position on. Finished sentences stay, as many words as they have.
+    def replace(self, position: int, text: str) -> int:
+        """Replace all from a position on; return where the text first differs. Finished sentences stay.
 
         Raises `InvalidRequest` for a position that the text does not have any more, or not yet.
         """
         oldest = self.start - len(self._finished)
         if not oldest <= position <= self.end:
             raise InvalidRequest("replace_from", f"must be from {oldest}, the oldest kept position, to {self.end}")
-        before = self.start
-        if position < before:
-            # What was finished is in the new text, too, perhaps with other letters: its words are counted.
-            skipped = _end_of_words(text, len(word_starts(self._finished[position - before :])))
-            self._finished = self._finished[: position - before] + text[:skipped]
-            self.start = position + skipped
-            self.text, text = "", text[skipped:]
+        before = (self._finished + self.text)[position - oldest :]
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, text, strict=False)))
+        position, text = position + same, text[same:]
+        self.final_until = min(self.final_until, position)
+        if position < self.start:
+            # What was finished is in the new text, too, in other letters: as many words of it are.
+            skipped = _end_of_words(text, len(word_starts(self._finished[position - oldest :])))
+            self._finished = self._finished[: position - oldest] + text[:skipped]
+            self.start, self.text, text = position + skipped, "", text[skipped:]
         self.text = self.text[: max(position - self.start, 0)]
         self.append(text)
-        self.final_until = max(min(self.final_until, position), self.start)
+        self.final_until = max(self.final_until, self.start)
+        return position
 
     def finish(self, position: int | None = None) -> None:
         """Mark the text up to a position as final; all of it by default. Raises `InvalidRequest`."""

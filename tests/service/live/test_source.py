@@ -22,20 +22,21 @@ def test_it_grows_and_is_corrected_at_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "text", "left", "start"),
+    ("position", "text", "left", "start", "differs"),
     [
-        (0, "I seen. You two", "You two", 8),  # other letters, as many words
-        (2, "saw it. You", "You", 10),  # a word more: the rest is what follows two words
-        (2, "see", "", 5),
-        (7, "You", "You", 7),
-        (9, "u", "You"[:2] + "u", 7),
+        (0, "I see. You went", "You went", 7, 11),  # the same beginning is no correction
+        (0, "I seen. You two", "You two", 8, 5),  # other letters, as many words
+        (2, "saw it. You", "it. You", 6, 3),  # a word more: what follows the first one is not finished
+        (2, "see", "", 5, 5),
+        (7, "You", "You", 7, 10),
+        (9, "u", "You", 7, 10),
     ],
 )
-def test_a_correction_of_finished_text_keeps_as_many_words(position: int, text: str, left: str, start: int) -> None:
+def test_a_correction_of_finished_text_keeps_as_many_words(
+    position: int, text: str, left: str, start: int, differs: int
+) -> None:
     source = _source("I see. You go.", dropped=7)
-    source.replace(position, text)
-    if text == "saw it. You":
-        left, start = "it. You", 6
+    assert source.replace(position, text) == differs
     assert (source.text, source.start) == (left, start)
     assert source.end == position + len(text)
 
