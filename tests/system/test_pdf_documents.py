@@ -80,3 +80,8 @@ def test_on_the_command_line(server: Server, tmp_path: Path) -> None:
     assert "b.docx: its content is not docx" in done.stderr
     assert sorted(each.name for each in output.glob("*.docx")) == ["a.docx", "b.pdf.docx"]
     assert "La maison est rouge." in _text((output / "a.docx").read_bytes())
+    more = ("--output-format", "md", "--url", server.url)
+    for expected in ("1 failed, 2 translated", "1 failed, 2 unchanged"):
+        done = _translate("--file", str(folder), "--output", str(output), *more)
+        assert sorted(done.stderr.splitlines()[-1].split(", ")) == expected.split(", ")
+    assert (output / "b.md").read_text() == MARKDOWN

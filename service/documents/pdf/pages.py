@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -122,7 +123,8 @@ class _PageReader:
             left, right = _interval(rect, look) if look.angle else (rect.left, rect.right)
             baseline = x.value * look.sine - y.value * look.cosine
             style = self._linked(look.style, rect) if self._links else look.style
-            letter = Letter(_SYMBOLS.get(code) or chr(code), left, right, baseline, look.size, look.angle)
+            character = _SYMBOLS.get(code) or (chr(code) if code <= sys.maxunicode else "\N{REPLACEMENT CHARACTER}")
+            letter = Letter(character, left, right, baseline, look.size, look.angle)
             gatherer.add(letter, style, has_space=has_space)
             has_space = False
         gatherer.end()
