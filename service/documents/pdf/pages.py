@@ -90,7 +90,9 @@ def read_page(document: pypdfium2.PdfDocument, index: int) -> Page:
     boxes, has_picture = _drawings(page)
     text.close()
     page.close()
-    directions = [(fragments, [*_rules(boxes, angle)]) for angle, fragments in groups]
+    # Only the main text has tables with lines: a map has texts in a hundred directions.
+    rules = [*_rules(boxes, groups[0][0])] if groups else []
+    directions = [(fragments, [] if number else rules) for number, (_, fragments) in enumerate(groups)]
     return Page(index + 1, directions, reader.letters, reader.unmapped, has_picture)
 
 
