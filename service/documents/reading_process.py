@@ -56,6 +56,8 @@ class ReadingProcess:
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             seconds = self._order.limits.max_processor_seconds
             return TooLong("file", f"reading and writing it takes more than {seconds} seconds of processor time")
+        if code < 0:  # a library that does not check for it crashes without memory
+            return TooLong("file", f"it needs more than {self._order.limits.max_memory_bytes} bytes of memory")
         logger.error("a process that reads documents ended with %s", code)
         return ServiceError("internal error")
 
