@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -154,10 +154,8 @@ def free_port() -> int:
     return port
 
 
-def start_server(
-    flags: Sequence[str], port: int, log: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Server:
-    """Start with `flags`, and with variables beside those of this process; it is not ready yet.
+def start_server(flags: Sequence[str], port: int, log: Path | None = None) -> Server:
+    """Start with `flags`; it is not ready yet.
 
     It keeps no finished sentences unless a flag says so: the same sentences again are work for its engines.
 
@@ -168,9 +166,7 @@ def start_server(
     command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.
-        process = subprocess.Popen(
-            command, stderr=output, start_new_session=True, env={**os.environ, **(environment or {})}
-        )
+        process = subprocess.Popen(command, stderr=output, start_new_session=True)
     return Server(process, f"http://127.0.0.1:{port}")
 
 

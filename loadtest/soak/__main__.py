@@ -8,7 +8,6 @@ broken.
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import signal
@@ -21,7 +20,6 @@ import typer
 
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.faults.processes import prepare_poison
 from loadtest.soak.report import Limits, stop, summary
 from loadtest.soak.rounds import Plan, soak
 from loadtest.soak.site import CLIENT_TIMEOUT_SECONDS, ENGINES, SLOTS, WAITING, Places
@@ -102,13 +100,11 @@ def _end(number: int, frame: object) -> NoReturn:
 def _run(places: Places, plan: Plan, limits: Limits, cache_mb: int) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
     shutil.copytree(EMBEDDED_MODEL, places.model)
-    prepare_poison(places)
     with closing(KeyStore(places.keys, create=True)) as keys:
         key = keys.add("canaries", KeyLimits())
     flags = [str(part) for pair in (_FLAGS | {"--cache-mb": cache_mb}).items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
-    path = os.pathsep.join(filter(None, [str(places.path), os.environ.get("PYTHONPATH")]))
-    with supervisor(flags, places.log, {"PYTHONPATH": path}) as supervised:
+    with supervisor(flags, places.log) as supervised:
         site, readings = asyncio.run(soak(supervised, places, plan, key))
         ended = stop(site)
     check_log(places.log, site, readings[-1].answered)

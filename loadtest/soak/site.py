@@ -31,10 +31,6 @@ class Places:
         self.log = directory / "server.log"
         self.model = directory / "model"
         self.keys = directory / "keys.db"
-        self.path = directory / "path"
-        """The server's PYTHONPATH, with the module that poisons engines."""
-        self.poisoned = directory / "poisoned"
-        """Has a line for each engine that the poisonous request has killed."""
 
 
 @dataclass
@@ -54,11 +50,9 @@ class Site:
     replaced_seconds: dict[str, list[float]] = field(default_factory=dict)
     """Seconds from the loss of processes until there are as many ready engines as before."""
     deaths: int = 0
-    """Engines that were killed or stopped while the HTTP process ran, and those of the poisonous request."""
+    """Engines that were killed or stopped while the HTTP process ran."""
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One loss of processes at a time: the seconds of a recovery are those of one fault."""
-    disk: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One slow disk at a time: two would leave the server no turn to write, for longer than it waits."""
 
     @property
     def server(self) -> Server:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,9 +20,8 @@ _RESTART_SECONDS: Final = 0.1
 class Supervisor:
     """The server, on one port and with one log over all its lives. A life that nobody ended is a problem."""
 
-    def __init__(self, flags: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, flags: Sequence[str], log: Path) -> None:
         self._flags = flags
-        self._environment = environment
         self._port = free_port()
         self.log = log
         self.problems: list[str] = []
@@ -34,7 +33,7 @@ class Supervisor:
         self.server = self._start()
 
     def _start(self) -> Server:
-        server = start_server(self._flags, self._port, self.log, self._environment)
+        server = start_server(self._flags, self._port, self.log)
         self._sessions.append(server.pid)
         return server
 
@@ -73,9 +72,9 @@ class Supervisor:
 
 
 @contextmanager
-def supervisor(flags: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[Supervisor]:
+def supervisor(flags: Sequence[str], log: Path) -> Iterator[Supervisor]:
     """Start a server, ready; everything that it has started is ended with the context."""
-    started = Supervisor(flags, log, environment)
+    started = Supervisor(flags, log)
     try:
         started.server.wait_until_ready()
         yield started

@@ -11,8 +11,6 @@ Fault = Callable[[Site], Awaitable[None]]
 FAULTS: Final[dict[str, Fault]] = {
     **{loss.name: loss.run for loss in processes.LOSSES},
     "checkpoint_deleted": processes.checkpoint_deleted,
-    "poison": processes.poison,
-    "slow_disk": processes.slow_disk,
     "slow_readers": clients.slow_readers,
     "stuck_readers": clients.stuck_readers,
     "half_open": clients.half_open,

@@ -27,7 +27,7 @@ async def slow_readers(site: Site) -> None:
     async with _slow_client(site) as client:
         bodies = [_document(site, 20) for _ in range(5)]
         await _all(
-            ask(site, "slow_readers", each, {"ok", *_REFUSALS}, client, lambda: asyncio.sleep(0.1)) for each in bodies
+            _ask(site, "slow_readers", each, {"ok", *_REFUSALS}, client, lambda: asyncio.sleep(0.1)) for each in bodies
         )
 
 
@@ -48,7 +48,7 @@ async def stuck_readers(site: Site) -> None:
 
         # Numbers fill the connection's buffers; they are copied, which costs the engines nothing.
         body["q"] = _NUMBERS + body["q"]
-        await ask(site, "stuck_readers", body, {"ok", CUT, *_REFUSALS}, client, is_over, request_id)
+        await _ask(site, "stuck_readers", body, {"ok", CUT, *_REFUSALS}, client, is_over, request_id)
 
     async with _slow_client(site) as client:
         await _all(one(client) for _ in range(2))
@@ -87,10 +87,10 @@ async def disconnect_storm(site: Site) -> None:
 async def flood(site: Site) -> None:
     """Send ten times as many sentences as fit at once: each is translated or refused, and none is lost."""
     bodies = [{"q": site.rng.choice(SENTENCES), **LANGUAGES} for _ in range(10 * (ENGINES * SLOTS + WAITING))]
-    await _all(ask(site, "flood", body, {"ok", *_REFUSALS}, site.client) for body in bodies)
+    await _all(_ask(site, "flood", body, {"ok", *_REFUSALS}, site.client) for body in bodies)
 
 
-async def ask(  # noqa: PLR0913  the client's way of reading is one more
+async def _ask(  # noqa: PLR0913  the client's way of reading is one more
     site: Site,
     fault: str,
     body: dict[str, Any],
@@ -98,8 +98,8 @@ async def ask(  # noqa: PLR0913  the client's way of reading is one more
     client: httpx.AsyncClient,
     pause: Pause | None = None,
     request_id: str = "",
-) -> str:
-    """Send a request, read its answer with a pause before each piece, and note its outcome, which is returned."""
+) -> None:
+    """Send a request, read its answer with a pause before each piece, and note its outcome."""
     request_id, started, received = request_id or new_id(), time.monotonic(), b""
     try:
         headers = {"X-Request-ID": request_id}
@@ -119,7 +119,6 @@ async def ask(  # noqa: PLR0913  the client's way of reading is one more
     except (httpx.TransportError, TimeoutError):
         outcome = CUT
     site.note(fault, request_id, outcome, allowed, started)
-    return outcome
 
 
 def _outcome(received: bytes) -> str:

@@ -3,52 +3,22 @@
 import asyncio
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import httpx
 
 from loadtest.local_server import is_ready
 from loadtest.sentences import LANGUAGES
 from loadtest.soak.canaries import Broken
-from loadtest.soak.faults.clients import ask
-from loadtest.soak.site import ENGINES, SLOTS, Places, Site, new_id
+from loadtest.soak.site import ENGINES, SLOTS, Site, new_id
 
 _REPLACEMENT_SECONDS: Final = 60.0
 _WITHOUT_MODEL_SECONDS: Final = 3.0
-_SLOW_SECONDS: Final = (0.1, 0.8)
-"""After two seconds without a turn to write, requests with keys are refused: that would be a fault of its own."""
-_POISON_SEED: Final = 666_000_666
-_POISON: Final = f"""\
-import os, signal, sys
-
-if "service.engine" in sys.orig_argv:
-    from service.engine import loop
-
-    encode = loop.source_batch
-
-    def poisoned(admitted):
-        if any(each.request.search.sampling.seed == {_POISON_SEED} for each in admitted):
-            with open({{poisoned!r}}, "a") as killed:
-                killed.write(f"{{{{os.getpid()}}}}\\n")
-            os.kill(os.getpid(), signal.SIGKILL)
-        return encode(admitted)
-
-    loop.source_batch = poisoned
-"""
-"""Run by Python at the start of an engine process: a request with this seed kills it in the step that admits it."""
-
-
-def prepare_poison(places: Places) -> None:
-    """Write the module that Python imports first in the server's processes."""
-    places.path.mkdir()
-    (places.path / "sitecustomize.py").write_text(_POISON.format(poisoned=str(places.poisoned)))
-    places.poisoned.touch()
 
 
 @asynccontextmanager
@@ -187,38 +157,3 @@ async def checkpoint_deleted(site: Site) -> None:
         site.places.model.rename(aside)
         group.create_task(put_back())
         await Loss("checkpoint_deleted", ENGINES, signal.SIGKILL).happen(site, log_bytes)
-
-
-async def slow_disk(site: Site) -> None:
-    """Let the writes to the key file, the only ones that requests wait for, take up to a second."""
-
-    def hold(seconds: float) -> None:
-        with closing(sqlite3.connect(site.places.keys, isolation_level=None)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            time.sleep(seconds)
-            database.execute("ROLLBACK")
-
-    async with site.disk:
-        for _ in range(8):
-            await asyncio.to_thread(hold, site.rng.uniform(*_SLOW_SECONDS))
-            await asyncio.sleep(site.rng.uniform(0.3, 0.5))
-            site.count("slow_disk", "slow")
-
-
-async def poison(site: Site) -> None:
-    """Send a request that kills every engine that it gets to: it fails, and no other."""
-    body: dict[str, Any] = {"q": "I see a cat.", **LANGUAGES, "stream": True, "temperature": 1.0, "seed": _POISON_SEED}
-    async with whole(site) as log_bytes:
-        before = len(_poisoned(site.places))
-        outcome = await ask(site, "poison", body, {"engine_failed", "queue_full", "not_ready"}, site.client)
-        killed = _poisoned(site.places)[before:]
-        site.deaths += len(killed)
-        if outcome == "engine_failed" and not killed:
-            site.problems.append("poison: it has killed no engine")
-        # The last one is answered for when its channel ends, which is before its process has.
-        await _replaced(site, "poison", killed, len(killed), log_bytes)
-
-
-def _poisoned(places: Places) -> list[int]:
-    """Return the ids of the engines that the poisonous request has killed."""
-    return [int(line) for line in places.poisoned.read_text().splitlines()]

@@ -184,7 +184,7 @@ async def test_an_end_that_nobody_caused_is_a_problem(tmp_path: Path, monkeypatc
         return started[-1]
 
     monkeypatch.setattr("loadtest.soak.supervisor.start_server", start)
-    supervisor = Supervisor([], tmp_path / "log", {})
+    supervisor = Supervisor([], tmp_path / "log")
     supervising = asyncio.create_task(supervisor.supervise())
     while len(started) < 2:  # noqa: ASYNC110  the stand-in has no event
         await asyncio.sleep(0.01)
