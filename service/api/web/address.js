@@ -1,6 +1,6 @@
 // The page's address: a text and its languages, for links and for the next visit of this tab.
 
-const LONGEST_TEXT = 2000; // a longer one is kept in the tab, not in its address
+export const LONGEST_TEXT = 2000; // a longer one is kept in the tab, not in its address
 
 /** Return what the address asks for; each part may be undefined. */
 export function readAddress() {

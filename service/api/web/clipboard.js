@@ -1,23 +1,33 @@
-// Buttons that copy a text.
+// Copying a text, with a sign that it is done.
 
-import { element } from "./elements.js";
+import { setLabel, setSymbol, symbolOf } from "./elements.js";
+import { t } from "./texts.js";
 
-/** Build a button that copies a text, which the element of the class `text` beside it shows. */
-export function copyButton(copied, label) {
-  const button = element("button", { class: "link", type: "button", "aria-label": label }, ["Copy"]);
-  button.addEventListener("click", () => copy(button, copied, button.parentElement.querySelector(".text")));
-  return button;
-}
-
-/** Copy a text, which `shown` shows. */
-export async function copy(button, copied, shown) {
+/** Copy a text; `button` says so for a moment. */
+export async function copy(button, text) {
   try {
-    await navigator.clipboard.writeText(copied);
+    await navigator.clipboard.writeText(text);
   } catch {
     // Browsers deny the clipboard to pages that were loaded by plain HTTP from another machine.
-    getSelection().selectAllChildren(shown);
-    document.execCommand("copy");
+    copyBySelection(text);
   }
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = "Copy"), 2000);
+  const { dataset } = button;
+  dataset.label ??= button.title;
+  dataset.symbol ??= symbolOf(button);
+  setSymbol(button, "done");
+  setLabel(button, t("Copied"));
+  setTimeout(() => {
+    setSymbol(button, dataset.symbol);
+    setLabel(button, dataset.label);
+  }, 2000);
+}
+
+function copyBySelection(text) {
+  const focused = document.activeElement;
+  const area = document.body.appendChild(document.createElement("textarea"));
+  area.value = text;
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  focused?.focus();
 }

@@ -1,33 +1,36 @@
 // A document that is dropped on the page or chosen: sent, followed while it is translated, and downloaded.
 
+import { answered, checked } from "./server.js";
 import { serverSentEvents } from "./sse.js";
+import { number, t } from "./texts.js";
 
 const $ = (id) => document.getElementById(id);
 
 export class DocumentView {
-  /** `settings` are those of the server; `chosen` returns the languages and the key of the page. */
-  constructor(settings, chosen) {
-    this.chosen = chosen;
+  /** `chosen` returns the languages and the key of the page; `wordsOf` says an error. */
+  constructor({ chosen, wordsOf }) {
+    Object.assign(this, { chosen, wordsOf });
     this.job = null;
-    if (!settings.filesTranslation) return;
-    $("document").hidden = false;
-    $("file").accept = settings.supportedFilesFormat.join(",");
+    this.offered = false;
     $("file").addEventListener("change", () => this.send($("file").files[0]));
     $("document-cancel").addEventListener("click", () => this.cancel());
     $("document-download").addEventListener("click", () => this.download());
-    addEventListener("dragover", (event) => this.drag(event));
-    addEventListener("drop", (event) => this.drop(event));
+    for (const sign of ["dragover", "dragleave", "drop"]) addEventListener(sign, (event) => this.drag(event));
+  }
+
+  /** Show what a server of these settings takes. */
+  offer({ filesTranslation, supportedFilesFormat }) {
+    this.offered = filesTranslation;
+    $("document").hidden = !filesTranslation;
+    $("file").accept = supportedFilesFormat.join(",");
   }
 
   drag(event) {
-    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
-  }
-
-  drop(event) {
-    const [file] = event.dataTransfer?.files ?? [];
-    if (!file) return;
+    if (!this.offered || !event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    this.send(file);
+    $("document").classList.toggle("awaited", event.type === "dragover");
+    const [file] = event.dataTransfer.files;
+    if (event.type === "drop" && file) this.send(file);
   }
 
   async send(file) {
@@ -42,46 +45,53 @@ export class DocumentView {
       this.job = await (await this.request("documents", { method: "POST", body })).json();
       await this.follow(this.job.id);
     } catch (error) {
-      this.fail(error.message);
+      this.fail(error);
     }
     $("file").value = "";
   }
 
+  /** Show the progress until the end, over as many connections as it takes. */
   async follow(id) {
-    const response = await this.request(`documents/${id}`, { headers: { Accept: "text/event-stream" } });
-    for await (const { data } of serverSentEvents(response)) {
-      if (this.job?.id !== id) return;
-      if (data.state === "error") return this.fail(data.error);
-      this.show(data);
+    while (this.job?.id === id) {
+      const response = await this.request(`documents/${id}`, { headers: { Accept: "text/event-stream" } });
+      try {
+        for await (const { data } of serverSentEvents(response)) {
+          if (this.job?.id !== id) return;
+          if (data.state === "error") return this.fail(new Error(data.error));
+          this.show(data);
+          if (data.state === "done") return;
+        }
+      } catch (error) {
+        if (!(error instanceof TypeError)) throw error; // the connection broke
+      }
     }
-    if (this.job?.id === id && $("document-download").hidden) this.fail("The connection to the server was lost.");
   }
 
-  /** Fetch with the key of the page; throws what the server says. */
+  /** Fetch with the key of the page, as soon as the server answers; throws what it refuses. */
   async request(path, { headers = {}, ...options } = {}) {
     const { key } = this.chosen();
-    const response = await fetch(path, { ...options, headers: key ? { ...headers, Authorization: `Bearer ${key}` } : headers });
-    if (response.ok) return response;
-    const { error } = await response.json().catch(() => ({}));
-    throw new Error(error?.replace(/^(file|document_id): /, "") ?? "The server returned no reason.");
+    const all = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
+    const onWait = () => ($("document-words").textContent = t("The server does not answer. Trying again …"));
+    return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait }));
   }
 
-  show({ state, name, characters, characters_done: done, seconds_left: left, warnings = [] }) {
+  show({ state, name, characters, characters_done: done, seconds_left: seconds, warnings = [] }) {
     $("document-state").hidden = false;
-    const share = characters ? done / characters : 0;
-    const rest = left === undefined ? "" : `, about ${left} s left`;
-    $("document-progress").value = state === "done" ? 1 : share;
+    const share = state === "done" ? 1 : characters ? done / characters : 0;
+    const percent = number(Math.floor(100 * share) / 100, { style: "percent" });
+    $("document-progress").value = share;
     $("document-name").textContent = name;
     $("document-words").textContent =
-      { queued: "waiting", done: ["translated", ...warnings].join("; ") }[state] ?? `${Math.round(100 * share)} %${rest}`;
+      { queued: t("waiting"), done: [t("translated"), ...warnings].join("; ") }[state] ??
+      (seconds === undefined ? percent : t("{percent}, about {seconds} s left", { percent, seconds: number(seconds) }));
     $("document-cancel").hidden = state === "done";
     $("document-download").hidden = state !== "done";
   }
 
-  fail(problem) {
+  fail(error) {
     this.job = null;
     $("document-state").hidden = true;
-    $("document-error").textContent = problem;
+    $("document-error").textContent = this.wordsOf(error);
   }
 
   async cancel() {
@@ -104,7 +114,7 @@ export class DocumentView {
       this.job = null;
       $("document-state").hidden = true;
     } catch (error) {
-      this.fail(error.message);
+      this.fail(error);
     }
   }
 }

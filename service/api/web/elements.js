@@ -1,11 +1,40 @@
 // Helpers that build elements of the page.
 
+import { t } from "./texts.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
 /** Build an element with attributes and children; strings become text, never HTML. */
 export function element(name, attributes = {}, children = []) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) if (value !== "") node.setAttribute(key, value);
   node.append(...children);
   return node;
+}
+
+/** Build a button that shows one of the page's symbols; its label is for the pointer and for screen readers. */
+export function iconButton(symbol, label, onClick) {
+  const button = element("button", { class: "icon", type: "button", "aria-label": label, title: label });
+  const drawing = document.createElementNS(SVG, "svg");
+  drawing.setAttribute("aria-hidden", "true");
+  drawing.append(document.createElementNS(SVG, "use"));
+  button.append(drawing);
+  setSymbol(button, symbol);
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+export function symbolOf(button) {
+  return button.querySelector("use").getAttribute("href").slice(1);
+}
+
+export function setSymbol(button, symbol) {
+  button.querySelector("use").setAttribute("href", `#${symbol}`);
+}
+
+export function setLabel(button, label) {
+  button.setAttribute("aria-label", label);
+  button.title = label;
 }
 
 export function percent(share) {
@@ -17,9 +46,9 @@ export function decimal(number) {
 }
 
 const CASE_MARKS = {
-  "⇧": "the next letter is upper case",
-  "⇪": "the next words are upper case",
-  "⇩": "the end of upper case",
+  "⇧": () => t("the next letter is upper case"),
+  "⇪": () => t("the next words are upper case"),
+  "⇩": () => t("the end of upper case"),
 };
 
 /** True for a token that only marks upper case, and has no text of its own. */
@@ -30,7 +59,7 @@ export function isCaseMark(text) {
 /** Render a token visibly: its leading space as a dot, and control tokens by name. */
 export function tokenLabel(text) {
   const word = text.trimStart();
-  if (isCaseMark(text)) return [element("span", { class: "case-mark", title: CASE_MARKS[text] }, [text])];
-  if (word === "") return [element("span", { class: "special" }, [text === "" ? "end" : "space"])];
+  if (isCaseMark(text)) return [element("span", { class: "case-mark", title: CASE_MARKS[text]() }, [text])];
+  if (word === "") return [element("span", { class: "special" }, [text === "" ? t("end") : t("space")])];
   return word === text ? [text] : [element("span", { class: "dot" }, ["·"]), word];
 }

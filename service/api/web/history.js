@@ -1,27 +1,25 @@
 // Earlier translations, kept in this browser and nowhere else.
 
-import { element } from "./elements.js";
+import { element, iconButton } from "./elements.js";
+import { AUTOMATIC } from "./languages.js";
+import { browser } from "./storage.js";
+import { directionName, listName, t } from "./texts.js";
 
 const PLACE = "history"; // in the storage of this browser
 const MOST = 50;
 const LONGEST_TEXT = 10_000;
 
 export class HistoryView {
-  /** `onChoose` hears of an entry that somebody wants back; `nameOf` names a language. */
-  constructor(root, { onChoose, nameOf }) {
+  /** `onChoose` hears of an entry that somebody wants back. */
+  constructor(root, onChoose) {
     this.root = root;
     this.onChoose = onChoose;
-    this.nameOf = nameOf;
     root.querySelector("button").addEventListener("click", () => this.keep([]));
     this.show(this.entries());
   }
 
   entries() {
-    try {
-      return JSON.parse(localStorage.getItem(PLACE)) ?? [];
-    } catch {
-      return []; // the browser keeps nothing for this page
-    }
+    return browser.list(PLACE);
   }
 
   /** Add {text, translation, source, target}; a text that goes on replaces its beginning. */
@@ -34,29 +32,31 @@ export class HistoryView {
     this.keep([entry, ...(newest && !same(newest) ? [newest] : []), ...others].slice(0, MOST));
   }
 
+  remove(number) {
+    this.keep(this.entries().filter((_, each) => each !== number));
+    const { children } = this.root.querySelector("ol");
+    (children[Math.min(number, children.length - 1)]?.lastChild ?? this.root.querySelector("summary")).focus();
+  }
+
   keep(entries) {
-    try {
-      if (entries.length > 0) localStorage.setItem(PLACE, JSON.stringify(entries));
-      else localStorage.removeItem(PLACE);
-    } catch {
-      return; // the storage is full or forbidden: what was kept before stays
-    }
+    browser.set(PLACE, entries.length > 0 ? entries : null);
     this.show(entries);
   }
 
   show(entries) {
     this.root.hidden = entries.length === 0;
-    this.root.querySelector("ol").replaceChildren(...entries.map((entry) => this.row(entry)));
+    this.root.querySelector("ol").replaceChildren(...entries.map((entry, number) => this.row(entry, number)));
   }
 
-  row(entry) {
-    const languages = `${this.nameOf(entry.source)} → ${this.nameOf(entry.target)}`;
-    const button = element("button", { type: "button" }, [
+  row(entry, number) {
+    const { source, target, text, translation } = entry;
+    const languages = source === AUTOMATIC ? listName(target) : directionName(source, target);
+    const button = element("button", { class: "entry", type: "button" }, [
       element("span", { class: "quiet" }, [languages]),
-      element("span", { class: "line", lang: entry.source === "auto" ? "" : entry.source }, [entry.text]),
-      element("span", { class: "line", lang: entry.target }, [entry.translation]),
+      element("span", { class: "line", dir: "auto", lang: source === AUTOMATIC ? "" : source }, [text]),
+      element("span", { class: "line", dir: "auto", lang: target }, [translation]),
     ]);
     button.addEventListener("click", () => this.onChoose(entry));
-    return element("li", {}, [button]);
+    return element("li", {}, [button, iconButton("bin", t("Delete this entry"), () => this.remove(number))]);
   }
 }

@@ -1,7 +1,9 @@
 // The view "inside the model": one sentence, one chosen token, and the weights and candidates of its step.
 
-import { decimal, element, isCaseMark, percent, tokenLabel } from "./elements.js";
+import { element, isCaseMark, percent, tokenLabel } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
+import { bar, Hypotheses } from "./hypotheses.js";
+import { t } from "./texts.js";
 import { Triangle } from "./triangle.js";
 
 export class InsideView {
@@ -15,6 +17,7 @@ export class InsideView {
     this.chosen = -1;
     this.following = true;
     this.replaying = null;
+    this.hypotheses = new Hypotheses(root);
     this.triangle = new Triangle(this.find("#own"), (index) => this.chooseByHand(index));
     this.find("#tokens").addEventListener("keydown", (event) => this.moveByKey(event));
     this.find("#sentence").addEventListener("change", (event) => this.chooseSentence(Number(event.target.value)));
@@ -50,8 +53,8 @@ export class InsideView {
     this.appendTokens();
     if (this.following) this.choose(this.sentence.tokens.length - 1);
     else if (this.chosen < 0) this.choose(0);
-    this.showBeam();
-    this.showHypotheses();
+    this.hypotheses.showLive(this.sentence, this.newest);
+    this.hypotheses.showFinished(this.sentence);
   }
 
   /** Everything has come: from here on the reader leads. */
@@ -59,6 +62,11 @@ export class InsideView {
     if (!this.following || this.sentence === null) return;
     this.chooseSentence(Number(this.find("#sentence").options[0].value));
     this.onSelect(null, null); // what nobody chose is not marked in the text
+  }
+
+  /** The number of tokens up to the chosen one; infinitely many while it follows them. */
+  get newest() {
+    return this.following || this.chosen < 0 ? Infinity : this.chosen + 1;
   }
 
   listSentences(written) {
@@ -74,8 +82,8 @@ export class InsideView {
     this.openSentence(this.translation.sentences[number]);
     this.appendTokens();
     this.choose(Math.max(this.sentence.tokens.findIndex(({ piece }) => !isCaseMark(piece)), 0));
-    this.showBeam();
-    this.showHypotheses();
+    this.hypotheses.showLive(this.sentence, this.newest);
+    this.hypotheses.showFinished(this.sentence);
   }
 
   openSentence(sentence) {
@@ -87,14 +95,14 @@ export class InsideView {
     this.find("#sentence").value = sentence.number;
     this.find("#tokens").replaceChildren();
     this.find("#cross").hidden = sentence.spans.length === 0; // there is none by way of another language
-    this.table = emptyTable(this.find("#heatmap"), "Cross-attention of each token over the source, in percent");
+    this.table = emptyTable(this.find("#heatmap"), t("Cross-attention of each token over the source, in percent"));
     this.table.head.append(...this.sourceParts([]).map(({ label, count }) => columnHeader([label], count)));
     this.triangle.open(sentence);
   }
 
   sourceName(span, at) {
     if (span) return this.translation.text.slice(...span);
-    return at === this.sentence.spans.length - 1 ? "end" : "tag";
+    return at === this.sentence.spans.length - 1 ? t("end") : t("tag");
   }
 
   sourceLabel(span, at) {
@@ -137,7 +145,7 @@ export class InsideView {
     this.showAttention(token);
     this.showCandidates(token);
     this.triangle.choose(index);
-    this.showBeam();
+    this.hypotheses.showLive(this.sentence, this.newest);
     this.onSelect(this.sentence, token);
   }
 
@@ -190,44 +198,12 @@ export class InsideView {
     );
   }
 
-  /** The live hypotheses: the newest while it is written, then those of the chosen token's step. */
-  showBeam() {
-    const { steps, tokens } = this.sentence;
-    const at = Math.min(this.following || this.chosen < 0 ? steps.length : this.chosen + 1, steps.length) - 1;
-    this.find("#beam-view").hidden = steps.length === 0;
-    if (at < 0) return;
-    const written = tokens.map((token) => token.text).join("");
-    const ours = steps[at].filter(({ text }) => written.startsWith(text));
-    const own = ours.sort((one, other) => other.text.length - one.text.length)[0];
-    this.find("#beam-step").textContent = `${at + 1}`;
-    this.find("#live").replaceChildren(
-      ...steps[at].map((each) =>
-        bar([each.text.trim() || "…"], Math.exp(each.score), {
-          chosen: each === own,
-          value: decimal(each.score),
-          block: true,
-        }),
-      ),
-    );
-  }
-
-  showHypotheses() {
-    const { text, score, alternatives } = this.sentence;
-    const list = this.find("#hypotheses");
-    const kept = alternatives ? [{ text, score }, ...alternatives] : [];
-    list.replaceChildren(
-      ...kept.map((each, rank) =>
-        bar([each.text.trim()], Math.exp(each.score), { chosen: rank === 0, value: decimal(each.score), block: true }),
-      ),
-    );
-    if (kept.length === 0) list.append(element("li", { class: "quiet" }, ["Choose alternatives to see them."]));
-  }
-
   moveByKey(event) {
     const last = this.sentence.tokens.length - 1;
+    const [back, forth] = document.dir === "rtl" ? ["ArrowRight", "ArrowLeft"] : ["ArrowLeft", "ArrowRight"];
     const to = {
-      ArrowLeft: Math.max(this.chosen - 1, 0),
-      ArrowRight: Math.min(this.chosen + 1, last),
+      [back]: Math.max(this.chosen - 1, 0),
+      [forth]: Math.min(this.chosen + 1, last),
       Home: 0,
       End: last,
     }[event.key];
@@ -243,7 +219,7 @@ export class InsideView {
     this.stopReplay();
     if (!again) return;
     this.following = false;
-    this.find("#replay").textContent = "Pause";
+    this.find("#replay").textContent = t("Pause");
     let next = this.chosen === this.sentence.tokens.length - 1 ? 0 : this.chosen;
     const step = () => {
       if (next >= this.sentence.tokens.length) return this.stopReplay();
@@ -256,16 +232,6 @@ export class InsideView {
   stopReplay() {
     clearInterval(this.replaying);
     this.replaying = null;
-    this.find("#replay").textContent = "Replay";
+    this.find("#replay").textContent = t("Replay");
   }
-}
-
-function bar(label, share, { chosen, value = percent(share), block = false }) {
-  const item = element("li", { class: `bar${chosen ? " chosen-one" : ""}${block ? " block" : ""}` }, [
-    element("span", { class: "label" }, label),
-    element("span", { class: "track" }, [element("span", { class: "fill" })]),
-    element("span", { class: "value" }, [value]),
-  ]);
-  item.querySelector(".fill").style.setProperty("--share", share);
-  return item;
 }

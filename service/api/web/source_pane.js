@@ -1,8 +1,10 @@
 // The pane of the text: counts its characters, and marks the part of it that a token comes from.
 
 import { element } from "./elements.js";
+import { number, t } from "./texts.js";
 
 const END = "\u200b"; // so that a line end at the end of a text makes a line
+const WORTH_COUNTING = 0.8; // of the limit
 
 export class SourcePane {
   /** `backdrop` lies behind the text area `area`, and shows the same text with a mark. */
@@ -25,9 +27,12 @@ export class SourcePane {
     return this.text.trim() === "";
   }
 
+  /** Say how long the text is once the limit is near. */
   count() {
-    const limit = this.limit ? ` of ${this.limit.toLocaleString("en")}` : "";
-    this.counter.textContent = `${Array.from(this.text).length.toLocaleString("en")}${limit} characters`;
+    const count = Array.from(this.text).length;
+    const near = this.limit && count > WORTH_COUNTING * this.limit;
+    const words = () => t("{count} of {limit} characters", { count: number(count), limit: number(this.limit) });
+    this.counter.textContent = near ? words() : "";
   }
 
   /** Mark a range of the text in UTF-16 units, or nothing. */

@@ -1,13 +1,14 @@
 // Reading aloud by the voices that this machine has. Voices that send the text to others are not used.
 
-const LISTEN = "Listen";
-const SILENCE = "Silence";
+import { setLabel, setSymbol } from "./elements.js";
+import { t } from "./texts.js";
 
 export class SpeechButton {
   /** `spoken` returns {text, language}: what there is to read now. */
   constructor(button, spoken) {
     this.button = button;
     this.spoken = spoken;
+    this.speaking = false;
     if (!globalThis.speechSynthesis) return;
     button.addEventListener("click", () => this.toggle());
     speechSynthesis.addEventListener?.("voiceschanged", () => this.update());
@@ -27,15 +28,20 @@ export class SpeechButton {
   }
 
   toggle() {
-    const speaks = this.button.textContent === SILENCE;
+    const spoke = this.speaking;
     speechSynthesis.cancel();
-    this.button.textContent = LISTEN;
-    if (speaks) return;
+    this.show(false);
+    if (spoke) return;
     const { text, language } = this.spoken();
     const utterance = Object.assign(new SpeechSynthesisUtterance(text), { voice: this.voice(), lang: language });
-    utterance.addEventListener("end", () => (this.button.textContent = LISTEN));
-    utterance.addEventListener("error", () => (this.button.textContent = LISTEN));
-    this.button.textContent = SILENCE;
+    for (const event of ["end", "error"]) utterance.addEventListener(event, () => this.show(false));
+    this.show(true);
     speechSynthesis.speak(utterance);
+  }
+
+  show(speaking) {
+    this.speaking = speaking;
+    setSymbol(this.button, speaking ? "silence" : "speaker");
+    setLabel(this.button, speaking ? t("Silence") : t("Listen"));
   }
 }

@@ -1,4 +1,5 @@
-// The pane of the translation: draws tokens as they arrive, and leaves its reader time to use the page.
+// The pane of the translation: draws tokens as they arrive, and leaves its reader time to use the page. A finished
+// translation is read word by word: a click or the keys choose one.
 
 import { element } from "./elements.js";
 
@@ -6,13 +7,25 @@ const FRAME_MILLISECONDS = 16;
 const RESTS = 4; // times as long as a drawing took, the page does not draw
 
 export class TargetPane {
-  /** `onPoint(token)` hears of the token under the pointer, or null; `onDraw` of each drawing. */
-  constructor(output, { onPoint, onDraw }) {
-    Object.assign(this, { output, onPoint, onDraw });
-    this.undrawn = document.createDocumentFragment();
+  /**
+   * `onPoint(token)` hears of the token under the pointer, or null; `onDraw` of each drawing; `onWord(word)` of a word
+   * that was chosen: its `text` and `nodes`, its `start` and `end` in the `whole` translation of the sentence `number`.
+   */
+  constructor(output, { onPoint, onDraw, onWord }) {
+    Object.assign(this, { output, onPoint, onDraw, onWord });
+    this.undrawn = [];
+    this.sentences = []; // the nodes of sentences, by their numbers
+    this.tokens = new WeakMap(); // by the nodes that show them
+    this.marked = [];
     this.drawing = null;
     this.effort = 0; // milliseconds that the last drawing took
     this.following = true;
+    this.stale = false;
+    output.addEventListener("pointerover", (event) => this.point(event.target));
+    output.addEventListener("pointerleave", () => this.point(null));
+    output.addEventListener("click", (event) => this.choose(event.target));
+    output.addEventListener("keydown", (event) => this.moveByKey(event));
+    output.addEventListener("blur", () => this.mark([]));
   }
 
   get text() {
@@ -23,22 +36,35 @@ export class TargetPane {
     return this.output.childElementCount === 0;
   }
 
-  /** Remove the translation, and follow the next one. */
+  /** Remove the translation. */
   clear() {
-    this.stopWaiting();
-    this.undrawn.replaceChildren();
-    this.output.replaceChildren();
-    this.following = true;
+    clearTimeout(this.drawing);
+    this.drawing = null;
+    this.undrawn = [];
+    this.empty_();
   }
 
-  append(token) {
-    const word = token.text.trimStart();
-    const span = element("span", { class: "token" }, [word]);
-    if (token.from) {
-      span.addEventListener("pointerenter", () => this.onPoint(token));
-      span.addEventListener("pointerleave", () => this.onPoint(null));
-    }
-    this.undrawn.append(token.text.slice(0, token.text.length - word.length), span);
+  empty_() {
+    this.output.replaceChildren();
+    this.sentences = [];
+    this.marked = [];
+    this.setStale(false);
+  }
+
+  /** Show that the translation is of an earlier text; the next drawing removes it. */
+  expect() {
+    this.undrawn = [];
+    this.following = true;
+    if (!this.empty) this.setStale(true);
+  }
+
+  setStale(stale) {
+    this.stale = stale;
+    this.output.classList.toggle("stale", stale);
+  }
+
+  append(number, token) {
+    this.undrawn.push([number, token]);
   }
 
   /** Draw a little later: tokens can arrive faster than people read, and the layout of a long text takes time. */
@@ -48,21 +74,133 @@ export class TargetPane {
 
   draw() {
     const began = performance.now();
-    this.stopWaiting();
-    this.output.append(this.undrawn);
+    clearTimeout(this.drawing);
+    this.drawing = null;
+    if (this.stale) this.empty_();
+    for (const [number, token] of this.undrawn) this.drawToken(number, token);
+    this.undrawn = [];
     this.onDraw();
     if (this.following) this.output.scrollTop = this.output.scrollHeight;
     this.effort = performance.now() - began;
   }
 
-  stopWaiting() {
-    clearTimeout(this.drawing);
-    this.drawing = null;
+  drawToken(number, token) {
+    const word = token.text.trimStart();
+    const span = element("span", { class: "token" }, [word]);
+    this.tokens.set(span, token);
+    this.sentence(number).append(token.text.slice(0, token.text.length - word.length), span);
   }
 
-  /** Mark the token at a position, or none. */
-  mark(position) {
-    this.output.querySelector(".token.current")?.classList.remove("current");
-    this.output.children[position]?.classList.add("current");
+  sentence(number) {
+    this.sentences[number] ??= this.output.appendChild(element("span", { class: "sentence", "data-number": number }));
+    return this.sentences[number];
+  }
+
+  /** Show another text as the translation of a sentence. */
+  replace(number, text) {
+    const parts = [...this.segmenter("word").segment(text)].map(({ segment, isWordLike }) =>
+      isWordLike ? element("span", { class: "token" }, [segment]) : segment,
+    );
+    this.mark([]);
+    this.sentence(number).replaceChildren(...parts);
+  }
+
+  /** Show a text whose sentences nobody knows. */
+  replaceAll(text) {
+    this.empty_();
+    this.output.append(element("span", {}, [text]));
+  }
+
+  textOf(number) {
+    return this.sentences[number].textContent;
+  }
+
+  segmenter(granularity) {
+    return new Intl.Segmenter(this.output.lang || "en", { granularity });
+  }
+
+  /** The word around a node of a sentence. */
+  wordAt(node) {
+    const sentence = node?.closest?.(".token") && node.closest(".sentence");
+    if (!sentence) return null;
+    let start = 0;
+    for (const each of sentence.childNodes) {
+      if (each === node) break;
+      start += each.textContent.length;
+    }
+    const found = this.segmenter("word").segment(sentence.textContent).containing(start);
+    return found?.isWordLike ? this.word(sentence, found) : null;
+  }
+
+  word(sentence, { index, segment }) {
+    const end = index + segment.length;
+    const nodes = [];
+    let at = 0;
+    for (const each of sentence.childNodes) {
+      const next = at + each.textContent.length;
+      if (each.nodeType === Node.ELEMENT_NODE && at < end && next > index) nodes.push(each);
+      at = next;
+    }
+    const whole = sentence.textContent;
+    const lead = whole.length - whole.trimStart().length;
+    const place = { whole: whole.trim(), start: index - lead, end: end - lead };
+    return { number: Number(sentence.dataset.number), ...place, text: segment, nodes };
+  }
+
+  get words() {
+    return this.sentences.filter(Boolean).flatMap((sentence) =>
+      [...this.segmenter("word").segment(sentence.textContent)]
+        .filter(({ isWordLike }) => isWordLike)
+        .map((each) => this.word(sentence, each)),
+    );
+  }
+
+  point(node) {
+    const word = this.readable ? this.wordAt(node) : null;
+    this.mark(word?.nodes ?? []);
+    this.onPoint((node && this.tokens.get(node)) ?? null);
+  }
+
+  /** True once the translation is complete. */
+  get readable() {
+    return !this.stale && this.output.ariaBusy !== "true";
+  }
+
+  choose(node) {
+    if (!getSelection().isCollapsed) return; // somebody marks a part to copy it
+    const word = this.readable ? this.wordAt(node) : null;
+    if (word) this.onWord(word);
+  }
+
+  /** The arrow keys move from word to word, and Enter chooses one. */
+  moveByKey(event) {
+    const words = this.readable ? this.words : [];
+    if (words.length === 0) return;
+    const at = words.findIndex(({ nodes }) => nodes.includes(this.marked[0]));
+    const forwards = getComputedStyle(this.output).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+    const steps = { Home: 0, End: words.length - 1, [forwards]: Math.min(at + 1, words.length - 1) };
+    if (["ArrowLeft", "ArrowRight"].includes(event.key)) steps[event.key] ??= Math.max(at - 1, 0);
+    if (["Enter", " "].includes(event.key) && at >= 0) this.onWord(words[at]);
+    else if (event.key in steps) this.show(words[steps[event.key]]);
+    else return;
+    event.preventDefault();
+  }
+
+  show(word) {
+    this.mark(word.nodes);
+    word.nodes[0].scrollIntoView({ block: "nearest" });
+    this.onPoint(this.tokens.get(word.nodes[0]) ?? null);
+  }
+
+  mark(nodes) {
+    for (const node of this.marked) node.classList.remove("current");
+    for (const node of nodes) node.classList.add("current");
+    this.marked = nodes;
+  }
+
+  /** Mark the token of a sentence, or none. */
+  markToken(number, index) {
+    const token = number === null ? null : this.sentences[number]?.querySelectorAll(".token")[index];
+    this.mark(token && this.tokens.has(token) ? [token] : []);
   }
 }

@@ -1,5 +1,7 @@
 // The state of one translation, built from its events. Knows nothing of the page.
 
+import { ServerError } from "./server.js";
+
 const SAME = 1e-3; // of log-probabilities that were computed twice
 
 export class Translation {
@@ -19,9 +21,9 @@ export class Translation {
     if (event === "start") this.start(data);
     if (event === "token") this.add(data);
     if (event === "hypotheses") this.sentence(data).steps.push(data.hypotheses);
-    if (event === "segment") Object.assign(this.sentences[data.segment], data);
+    if (event === "segment") Object.assign(this.sentences[data.segment], data, { place: this.range(...data.source) });
     if (event === "done") this.done = data;
-    if (event === "error") throw new TranslationError(data);
+    if (event === "error") throw new ServerError(data);
   }
 
   start({ source, pivot = null }) {
@@ -46,24 +48,14 @@ export class Translation {
     this.tokens += 1;
   }
 
-  /** The position of a token among the tokens of all sentences. */
-  position(sentence, token) {
-    const before = this.sentences.slice(0, sentence.number);
-    return before.reduce((sum, { tokens }) => sum + tokens.length, 0) + token.index;
+  /** The text that a sentence translates; empty before its end. */
+  sourceOf(number) {
+    return this.text.slice(...(this.sentences[number].place ?? [0, 0]));
   }
 
   /** The server counts code points, strings count UTF-16 units. */
   range(start, end) {
     return [this.offsets(start), this.offsets(end)];
-  }
-}
-
-/** An error of the server; `field` and `problem` are the parts of a message about a field. */
-export class TranslationError extends Error {
-  constructor({ error, code, detail }) {
-    super(detail ?? error ?? "The server returned no reason.");
-    this.code = code;
-    [, this.field, this.problem] = /^([a-z_]+)(?:\.\w+)*: (.*)$/s.exec(this.message) ?? [];
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { element, percent, tokenLabel } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
+import { number, t } from "./texts.js";
 
 export class Triangle {
   /** `onSelect(index)` hears of a row that was clicked. */
@@ -19,7 +20,7 @@ export class Triangle {
   open(sentence) {
     this.sentence = sentence;
     this.chosen = -1;
-    this.table = emptyTable(this.find("#triangle"), "Self-attention of each token over those before it, in percent");
+    this.table = emptyTable(this.find("#triangle"), t("Self-attention of each token over those before it, in percent"));
   }
 
   /** Catch up with the tokens that have come since. */
@@ -45,7 +46,8 @@ export class Triangle {
   listLayers(count) {
     const select = this.find("#layer");
     if (select.options.length === count) return;
-    select.replaceChildren(...Array.from({ length: count }, (_, layer) => new Option(`${layer + 1} of ${count}`, layer)));
+    const label = (layer) => t("{layer} of {count}", { layer: number(layer + 1), count: number(count) });
+    select.replaceChildren(...Array.from({ length: count }, (_, layer) => new Option(label(layer), layer)));
     if (this.layer < 0 || this.layer >= count) this.layer = count - 1;
     select.value = this.layer;
   }
@@ -58,8 +60,8 @@ export class Triangle {
       head.append(columnHeader(this.placeLabel(place)));
     }
     const cells = weights.map((weight, place) => heatCell(weight, head.children[place + 1].textContent));
-    const masked = element("td", { class: "masked", title: "masked: not written yet" }, [
-      element("span", { class: "unseen" }, ["masked"]),
+    const masked = element("td", { class: "masked", title: t("masked: not written yet") }, [
+      element("span", { class: "unseen" }, [t("masked")]),
     ]);
     const row = element("tr", {}, [rowHeader(tokenLabel(token.piece)), ...cells, masked]);
     row.addEventListener("click", () => this.onSelect(index));
@@ -71,7 +73,7 @@ export class Triangle {
     const { tokens } = this.sentence;
     const first = tokens[0].self_attention[0].length;
     if (place >= first) return tokenLabel(tokens[place - first].piece);
-    return [element("span", { class: "special" }, [place === 0 ? "start" : "tag"])];
+    return [element("span", { class: "special" }, [place === 0 ? t("start") : t("tag")])];
   }
 
   choose(index) {

@@ -25,13 +25,22 @@ def body_of(request: Request) -> dict[str, object]:
     return body
 
 
+def open_inside(page: Page) -> None:
+    page.locator("#inside summary").click()
+
+
 def choose_beam_width(page: Page, width: str) -> None:
-    """Choose a beam width, which is behind "More"."""
-    beam = page.get_by_label("Beam width")
-    if not beam.is_visible():
-        page.get_by_text("More", exact=True).click()
-    beam.select_option(width)
+    """Choose a beam width, which is inside the model."""
+    if not page.locator("#beam").is_visible():
+        open_inside(page)
+    page.get_by_label("Beam width").select_option(width)
+
+
+def translate(page: Page, text: str) -> None:
+    page.locator("#text").fill(text)
+    wait_until_done(page)
 
 
 def wait_until_done(page: Page) -> None:
-    expect(page.locator("#timing")).to_contain_text("tokens/s")
+    """Wait for the translation of what was typed before."""
+    expect(page.locator("#output")).to_have_attribute("aria-busy", "false")

@@ -8,9 +8,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.system.browser import needs_chromium
-from tests.system.page.pages import body_of, choose_beam_width, wait_until_done
+from tests.system.page.pages import body_of, choose_beam_width, open_inside, wait_until_done
 
 pytestmark = needs_chromium
+
+
+@pytest.fixture
+def page(page: Page) -> Page:
+    """The page with its inside open."""
+    open_inside(page)
+    return page
 
 
 def test_the_beam_is_seen_while_it_searches(page: Page) -> None:
@@ -61,9 +68,17 @@ def test_a_sentence_is_chosen_before_its_first_token(page: Page) -> None:
 
 def _beam_events(page: Page, text: str) -> list[bytes]:
     """Send the page's request with its view open; return the response event by event."""
-    body = {"q": text, "source": "en", "target": "fr", "stream": True, "beam_size": 4, "hypotheses": True}
+    body = {
+        "q": text,
+        "source": "en",
+        "target": "fr",
+        "stream": True,
+        "beam_size": 4,
+        "alternatives": 3,
+        "hypotheses": True,
+    }
     details = {"attention": True, "self_attention": True, "top_candidates": 5}
-    return httpx.post(f"{page.url}translate", json=body | details).content.split(b"\r\n\r\n")
+    return httpx.post(f"{page.evaluate('location.origin')}/translate", json=body | details).content.split(b"\r\n\r\n")
 
 
 def _hold(page: Page, events: list[bytes], at: int) -> None:
@@ -135,7 +150,7 @@ def test_the_triangle_is_the_masked_self_attention(page: Page) -> None:
     """Each layer shows the stream's numbers: a token's row ends at its own position, and the rest is masked."""
     text = "The old dog likes Canada."
     body = {"q": text, "source": "en", "target": "fr", "stream": True, "self_attention": True}
-    events = httpx.post(f"{page.url}translate", json=body).content.split(b"\r\n\r\n")
+    events = httpx.post(f"{page.evaluate('location.origin')}/translate", json=body).content.split(b"\r\n\r\n")
     tokens = [json.loads(event.split(b"data: ")[1]) for event in events if b"event: token" in event]
     page.locator("#text").fill(text)
     wait_until_done(page)
@@ -190,13 +205,18 @@ def test_tokens_are_chosen_by_keys_and_by_hovering(page: Page) -> None:
 
 
 def test_nobody_pays_for_a_view_that_is_closed(page: Page) -> None:
-    page.locator("#inside summary").click()
+    open_inside(page)  # again, which closes it
     with page.expect_request("**/translate") as sent:
         page.locator("#text").fill("Yes.")
     extras = {"attention", "self_attention", "top_candidates", "alignment", "hypotheses"}
     assert not extras & set(body_of(sent.value))
     expect(page.locator("#output")).to_have_text("Oui.")
+    page.reload()
+    expect(page.locator("#output")).to_have_text("Oui.")
+    expect(page.locator("#tokens")).to_be_hidden()
     with page.expect_request("**/translate") as sent:
         page.locator("#inside summary").click()
     assert body_of(sent.value)["attention"] is True
     assert body_of(sent.value)["self_attention"] is True
+    page.reload()
+    expect(page.locator("#tokens")).to_be_visible()

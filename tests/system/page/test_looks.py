@@ -6,7 +6,16 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server
-from tests.system.page.pages import DESKTOP, PHONE, choose_beam_width, listened, wait_until_done, width_of
+from tests.system.page.pages import (
+    DESKTOP,
+    PHONE,
+    choose_beam_width,
+    listened,
+    open_inside,
+    translate,
+    wait_until_done,
+    width_of,
+)
 
 pytestmark = needs_chromium
 
@@ -21,7 +30,7 @@ def test_it_fits(browser: Browser, server: Server, viewport: ViewportSize, schem
     page = listened(context.new_page(), complaints)
     page.goto("/")
     assert width_of(page) == viewport["width"]
-    page.locator("#alternatives").select_option("3")
+    open_inside(page)
     page.locator("#text").fill("The old man is waiting for the house near the river. " * 3 + "x" * 60)
     wait_until_done(page)
     assert width_of(page) == viewport["width"]
@@ -51,7 +60,6 @@ def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportS
     )
     page = context.new_page()
     page.goto("/")
-    page.locator("#alternatives").select_option("3")
     choose_beam_width(page, "4")
     page.locator("#text").fill("The old dog likes Canada. I see a cat.")
     wait_until_done(page)
@@ -59,14 +67,52 @@ def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportS
     for token in (0, 3):
         page.locator("#tokens [role=option]").nth(token).click()
         _check_by_axe(page)
+        _check_shades(page)
+    context.close()
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "ar-EG"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, scheme: str, locale: str) -> None:
+    """The menu of a word, a hint, a correction and terms."""
+    context = browser.new_context(
+        base_url=server.url,
+        locale=locale,
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",
+        bypass_csp=True,
+    )
+    page = context.new_page()
+    page.goto("/")
+    translate(page, "Où est la gare ? J'ai perdu ma clé.")
+    expect(page.locator("#hint")).to_be_visible()
+    page.locator("#output .token").nth(1).click()
+    expect(page.locator("#ways button").first).to_be_visible()
+    expect(page.locator("#ways .state")).to_have_count(1)
+    page.locator("#ways summary").click()
+    _check_by_axe(page)
+    page.locator("#ways .own input").fill("un")
+    page.locator("#ways .own button").click()
+    expect(page.locator("#changed")).to_be_visible()
+    page.locator("#terms summary").click()
+    page.locator("#terms input").first.fill("cat")
+    page.locator("#terms input").last.fill("matou")
+    page.locator("#terms form button").click()
+    wait_until_done(page)
+    _check_by_axe(page)
+    page.locator("#edit").click()
+    _check_by_axe(page)
     context.close()
 
 
 def _check_by_axe(page: Page) -> None:
     # Every cell has to be in the window: axe does not judge colours that are scrolled out of sight.
-    page.add_style_tag(content=".heatmap, .tokens, #history ol { max-height: none !important; overflow: visible }")
+    page.add_style_tag(content=".heatmap, .tokens, .entries { max-height: none !important; overflow: visible }")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
+
+
+def _check_shades(page: Page) -> None:
     shades = page.locator(".heatmap .weighted.strong")
     assert shades.count() > 0, "a text whose weights are all small proves little"
 

@@ -26,7 +26,7 @@ def test_a_link_with_languages_that_are_not_served(page: Page) -> None:
     page.goto("/?q=Yes.&source=xx&target=yy")
     expect(page.locator("#output")).to_have_text("Oui.")
     assert (page.locator("#from").input_value(), page.locator("#to").input_value()) == ("en", "fr")
-    notice = page.locator("#unavailable")
+    notice = page.locator("#note")
     expect(notice).to_have_text("The link's language “yy” is not available.")
     page.goto("/?q=Yes.&source=en&target=fr")
     expect(page.locator("#output")).to_have_text("Oui.")
@@ -72,7 +72,7 @@ def test_history_is_kept_in_the_browser_until_it_is_forgotten(context: BrowserCo
     expect(other.locator("#output")).to_have_text(f"{CHAT} Oui.")
     other.get_by_role("button", name="Forget all").click()
     expect(other.locator("#history")).to_be_hidden()
-    assert other.evaluate("localStorage.length") == 0
+    assert other.evaluate("localStorage.getItem('history')") is None
     other.close()
 
 
@@ -82,3 +82,30 @@ def test_a_damaged_history_is_an_empty_one(page: Page) -> None:
     expect(page.locator("#history")).to_be_hidden()
     page.locator("#text").fill("Yes.")
     expect(page.locator("#history li")).to_have_count(1, timeout=30_000)
+
+
+def test_one_entry_of_the_history_is_deleted(page: Page) -> None:
+    for text, translation in (("Yes.", "Oui."), (CAT, CHAT)):
+        page.locator("#text").fill(text)
+        expect(page.locator("#announcement")).to_have_text(translation)
+    page.get_by_text("History").click()
+    page.get_by_role("button", name="Delete this entry").first.click()
+    expect(page.locator("#history .line")).to_have_text(["Yes.", "Oui."])
+    expect(page.get_by_role("button", name="Delete this entry")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#history")).to_be_hidden()
+
+
+def test_a_link_is_copied(context: BrowserContext, page: Page) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    expect(page.locator("#link")).to_be_hidden()
+    page.locator("#text").fill(CAT)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert parse_qs(urlsplit(link).query) == {"q": [CAT], "source": ["en"], "target": ["fr"]}
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator("#output")).to_have_text(CHAT)
+    page.locator("#text").fill(CAT * 200)
+    expect(page.locator("#link")).to_be_hidden()  # no address has room for it

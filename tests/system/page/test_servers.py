@@ -10,13 +10,13 @@ from service.settings import EMBEDDED_MODEL
 from tests.system.browser import needs_chromium
 from tests.system.conftest import StartServer
 from tests.system.models import relabel_embedded_model
-from tests.system.page.pages import PHONE, listened, wait_until_done, width_of
+from tests.system.page.pages import PHONE, listened, open_inside, wait_until_done, width_of
 from tests.system.sentences import LONG_TEXT
 
 pytestmark = needs_chromium
 
 
-def test_a_server_that_is_not_ready_is_reported(start_server: StartServer, browser: Browser) -> None:
+def test_a_busy_server_is_waited_for(start_server: StartServer, browser: Browser) -> None:
     with start_server("--slots", "1", "--max-waiting", "0") as server:
         context = browser.new_context(base_url=server.url)
         pages = [context.new_page() for _ in range(2)]
@@ -26,7 +26,10 @@ def test_a_server_that_is_not_ready_is_reported(start_server: StartServer, brows
         pages[0].locator("#text").fill(LONG_TEXT)
         expect(pages[0].locator(".token:not(:empty)").first).to_be_visible()
         pages[1].locator("#text").fill("Yes.")
-        expect(pages[1].locator("#output-error")).not_to_be_empty()
+        expect(pages[1].locator("#state")).to_have_text("The server is busy. Trying again …")
+        pages[0].keyboard.press("Escape")
+        expect(pages[1].locator("#output")).to_have_text("Oui.")
+        expect(pages[1].locator("#state")).to_be_empty()
         context.close()
 
 
@@ -45,7 +48,7 @@ def test_a_server_that_wants_a_key_is_given_one(
         page.locator("#text").fill("I see a cat.")
         expect(page.locator("#key-error")).to_have_text("This server requires an API key.")
         page.get_by_label("API key").fill("wrong")
-        expect(page.locator("#key-error")).to_have_text("Invalid API key")
+        expect(page.locator("#key-error")).to_have_text("This is not a valid API key.")
         page.get_by_label("API key").fill(key)
         expect(page.locator("#output")).to_have_text("Je vois un chat.")
         expect(page.locator("#key-error")).to_be_empty()
@@ -77,6 +80,7 @@ def test_what_goes_by_way_of_another_language_says_so(
         page.goto("/")
         page.locator("#from").select_option("en")
         page.locator("#to").select_option("it")
+        open_inside(page)
         page.locator("#text").fill("The cat sat on the mat.")
         wait_until_done(page)
         expect(page.locator("#detected")).to_have_text("by way of French")

@@ -1,0 +1,120 @@
+"""The direction of a translation: by the browser's languages, turned by one click, and told where it is wrong."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from service.settings import EMBEDDED_MODEL
+from tests.system.browser import needs_chromium
+from tests.system.conftest import Server, run_server
+from tests.system.models import relabel_embedded_model
+from tests.system.page.pages import body_of, listened, translate, wait_until_done
+
+pytestmark = needs_chromium
+
+ENGLISH, FRENCH = "Where is the station? I see a cat.", "Où est la gare ? Je vois un chat."
+GERMAN = "Ich möchte ein Bier. Wo ist der Bahnhof?"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of both directions; from French, its words are nonsense."""
+    directory: Path = tmp_path_factory.mktemp("models")
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    relabel_embedded_model(directory / "fr-en", "fr-en")
+    with run_server(tmp_path_factory.mktemp("both") / "log", "--models", str(directory)) as running:
+        yield running
+
+
+def _open(browser: Browser, server: Server, locale: str, path: str = "/") -> tuple[BrowserContext, Page]:
+    context = browser.new_context(base_url=server.url, locale=locale)
+    page = listened(context.new_page(), [])
+    page.goto(path)
+    expect(page.locator("#from")).to_be_enabled()
+    return context, page
+
+
+def _chosen(page: Page) -> tuple[str, str]:
+    return page.locator("#from").input_value(), page.locator("#to").input_value()
+
+
+@pytest.mark.parametrize(("locale", "target"), [("fr-CA", "fr"), ("en-GB", "en"), ("de-DE", "fr")])
+def test_the_target_is_the_browsers_language(browser: Browser, both: Server, locale: str, target: str) -> None:
+    context, page = _open(browser, both, locale)
+    assert _chosen(page) == ("auto", target)
+    context.close()
+
+
+def test_the_last_choice_comes_before_the_browsers_language(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR")
+    page.locator("#from").select_option("fr")
+    assert _chosen(page) == ("fr", "en")
+    page.goto("/")
+    expect(page.locator("#from")).to_have_value("fr")
+    page.goto("/?source=en&target=fr")
+    expect(page.locator("#from")).to_have_value("en")
+    context.close()
+
+
+def test_a_text_that_is_in_the_target_is_turned_by_one_click(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "en-US")
+    page.locator("#text").fill(ENGLISH)
+    expect(page.locator("#hint")).to_contain_text("This text is already in English.")
+    page.locator("#hint").get_by_role("button", name="English → French").click()
+    expect(page.locator("#output")).to_have_text(FRENCH)
+    assert _chosen(page) == ("en", "fr")
+    expect(page.locator("#hint")).to_be_hidden()
+    # The same with a source that was chosen.
+    page.locator("#text").fill(FRENCH)
+    expect(page.locator("#hint")).to_contain_text("This text is already in French.")
+    page.locator("#hint").get_by_role("button", name="French → English").click()
+    expect(page.locator("#from")).to_have_value("fr")
+    context.close()
+
+
+def test_swapping_takes_the_detected_language(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR")
+    translate(page, ENGLISH)
+    expect(page.locator("#detected")).to_have_text("langue détectée : anglais")
+    with page.expect_request("**/translate") as sent:
+        page.locator("#swap").click()
+    body = body_of(sent.value)
+    assert (body["q"], body["source"], body["target"]) == (FRENCH, "fr", "en")
+    context.close()
+
+
+def test_swapping_an_empty_page(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR")
+    page.locator("#swap").click()
+    assert _chosen(page) == ("fr", "en")
+    page.locator("#swap").click()
+    assert _chosen(page) == ("en", "fr")
+    context.close()
+
+
+def test_a_language_that_nothing_translates_is_named(browser: Browser, both: Server) -> None:
+    """A request with detection is refused, and its reader is told in his own language."""
+    context, page = _open(browser, both, "fr-FR")
+    page.locator("#text").fill(GERMAN)
+    expect(page.locator("#hint")).to_have_text(
+        "Ce texte semble être en allemand, une langue qui n’est pas traduite ici."
+    )
+    expect(page.locator("#language-error")).to_be_empty()
+    page.locator("#text").fill(ENGLISH)
+    expect(page.locator("#output")).to_have_text(FRENCH)
+    expect(page.locator("#hint")).to_be_hidden()
+    context.close()
+
+
+def test_a_model_of_one_direction_names_it_too(page: Page) -> None:
+    translate(page, GERMAN)
+    expect(page.locator("#hint")).to_have_text("This text seems to be in German, which is not translated here.")
+    translate(page, FRENCH)
+    expect(page.locator("#hint")).to_have_text("This text is already in French.")
+    expect(page.locator("#hint button")).to_be_hidden()
+    for text in (ENGLISH, "Bier", "12 12"):
+        translate(page, text)
+        wait_until_done(page)
+        expect(page.locator("#hint")).to_be_hidden()
