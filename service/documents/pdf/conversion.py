@@ -16,7 +16,7 @@ from service.process.interpreter import python_command
 _PROCESSOR_SECONDS: Final = 40
 _SECONDS: Final = 180.0
 """Of a busy machine."""
-_MEMORY_BYTES: Final = 500_000_000
+_MEMORY_BYTES: Final = 400_000_000
 
 
 def convert_pdf(path: Path, output: Path, _: ReadOptions) -> Sequence[str]:

@@ -21,12 +21,15 @@ _FIXED: Final = regex.compile(r"mono|courier|consol|typewriter|menlo|cmtt|cmsltt
 _IS_FIXED: Final = 1 << 0
 _IS_ITALIC: Final = 1 << 6
 _IS_BOLD: Final = 1 << 18
+_UNKNOWN: Final = 0xFFFD
 _SPACES: Final = frozenset({0, 9, 10, 13, 32, 160})
 _SYMBOLS: Final = {0xF0B7: "•", 0xF0A7: "▪", 0xF0D8: "➢", 0xF0FC: "✓", 0xF02D: "-", 0xAD: "-", 0x02: "-"}
 """Characters of Word's symbol fonts, and hyphens: PDFium marks those at the ends of lines with 2."""
 _MOST_OBJECTS: Final = 20_000
 """Objects of a page that are looked at for pictures and the lines of tables."""
 _MOST_LINKS: Final = 1_000
+_MOST_COMMENTS: Final = 1_000
+_COMMENT_SIZE: Final = 10.0
 
 Box = tuple[float, float, float, float]
 """The left, bottom, right and top of something on a page."""
@@ -48,7 +51,9 @@ class Page:
     directions: list[tuple[list[Fragment], list[Rule]]]
     letters: int
     unmapped: int
-    """Letters whose font does not say which characters they are."""
+    """Letters whose font does not say which characters they are; PDFium guesses, often rightly."""
+    unknown: int
+    """Letters of which nothing is known."""
     has_picture: bool
     """True if pictures or drawings fill much of the page, as a scan does."""
 
@@ -78,6 +83,7 @@ def read_page(document: pypdfium2.PdfDocument, index: int) -> Page:
     try:
         page = document[index]
         links = list(_links(document, page))
+        comments = _taken_comments(page)
         if pdfium.FPDFPage_GetAnnotCount(page.raw) > 0:
             pdfium.FPDFPage_Flatten(page.raw, pdfium.FLAT_NORMALDISPLAY)
             page.close()
@@ -93,7 +99,8 @@ def read_page(document: pypdfium2.PdfDocument, index: int) -> Page:
     # Only the main text has tables with lines: a map has texts in a hundred directions.
     rules = [*_rules(boxes, groups[0][0])] if groups else []
     directions = [(fragments, [] if number else rules) for number, (_, fragments) in enumerate(groups)]
-    return Page(index + 1, directions, reader.letters, reader.unmapped, has_picture)
+    directions += [([Fragment(0.0, 1.0, 0.0, _COMMENT_SIZE, [(text, Style())])], []) for text in comments]
+    return Page(index + 1, directions, reader.letters, reader.unmapped, reader.unknown, has_picture)
 
 
 class _PageReader:
@@ -103,7 +110,7 @@ class _PageReader:
         self._box = box
         self._links = links
         self._looks: dict[int, _Look] = {}
-        self.letters = self.unmapped = 0
+        self.letters = self.unmapped = self.unknown = 0
 
     def read(self) -> dict[int, list[Fragment]]:
         """Return the fragments, by the angle at which they run."""
@@ -121,11 +128,14 @@ class _PageReader:
                 continue
             look = self._look(index)
             self.letters += 1
+            if code > sys.maxunicode:
+                code = _UNKNOWN
+            self.unknown += code == _UNKNOWN
             self.unmapped += pdfium.FPDFText_HasUnicodeMapError(self._text, index) == 1
             left, right = _interval(rect, look) if look.angle else (rect.left, rect.right)
             baseline = x.value * look.sine - y.value * look.cosine
             style = self._linked(look.style, rect) if self._links else look.style
-            character = _SYMBOLS.get(code) or (chr(code) if code <= sys.maxunicode else "\N{REPLACEMENT CHARACTER}")
+            character = _SYMBOLS.get(code) or chr(code)
             letter = Letter(character, left, right, baseline, look.size, look.angle)
             gatherer.add(letter, style, has_space=has_space)
             has_space = False
@@ -176,6 +186,23 @@ def _interval(rect: Any, look: _Look) -> tuple[float, float]:
         middle = sum(along) / 4
         return middle - look.size / 4, middle + look.size / 4
     return min(along), max(along)
+
+
+def _taken_comments(page: pypdfium2.PdfPage) -> list[str]:
+    """Take the comments that are written on a page from it, as they may lie over its text; return their texts."""
+    texts = []
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), _MOST_COMMENTS) - 1, -1, -1):
+        annotation = pdfium.FPDFPage_GetAnnot(page.raw, index)
+        is_comment = pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FREETEXT
+        if is_comment:
+            size = pdfium.FPDFAnnot_GetStringValue(annotation, b"Contents", None, 0)
+            buffer = (ctypes.c_ushort * (size // 2))()
+            pdfium.FPDFAnnot_GetStringValue(annotation, b"Contents", buffer, size)
+            texts.append(bytes(buffer).decode("utf-16-le", "replace").rstrip("\0"))
+        pdfium.FPDFPage_CloseAnnot(annotation)
+        if is_comment:
+            pdfium.FPDFPage_RemoveAnnot(page.raw, index)
+    return [text for text in reversed(texts) if text.strip()]
 
 
 def _links(document: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[tuple[Box, str]]:

@@ -83,7 +83,7 @@ def _warnings(pages: Sequence[Page]) -> list[str]:
     warnings = []
     if scans := [page.number for page in pages if page.letters < _HARDLY_ANY and page.has_picture]:
         warnings.append(f"pages without text, only pictures: {_ranges(scans)}; recognise their text (OCR) first")
-    if unmapped := [page.number for page in pages if page.unmapped > _UNMAPPED * page.letters]:
+    if unmapped := [page.number for page in pages if page.unknown or page.unmapped > _UNMAPPED * page.letters]:
         warnings.append(
             f"pages whose fonts do not say which letters they show, so that some are wrong: {_ranges(unmapped)}"
         )

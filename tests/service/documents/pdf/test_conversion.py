@@ -16,7 +16,7 @@ from service.documents.paragraph import ReadOptions, advance
 from service.errors import InvalidRequest, ServiceError, TooLong
 from tests.service.documents.conftest import shout
 from tests.service.documents.pdf.test_reader import PROSE
-from tests.service.documents.pdf.writing import Text, column, file_of, page_of, pdf_of
+from tests.service.documents.pdf.writing import Text, column, file_of, link_of, page_of, pdf_of
 
 PAGE: Final = [
     Text(50, 50, "The <Report> & more", 20, "B"),
@@ -31,7 +31,7 @@ PAGE: Final = [
     Text(78, 400, "this page"),
     Text(126, 400, "now."),
 ]
-PDF: Final = pdf_of(PAGE, links=[("73 390 118 410", "https://example.org/?a=1&b=2")])
+PDF: Final = pdf_of(PAGE, annotations=link_of("73 390 118 410", "https://example.org/?a=1&b=2"))
 PICTURE: Final = b"q 600 0 0 800 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q"
 CATALOG: Final = b"<</Type/Catalog/Pages 2 0 R>>"
 

@@ -6,7 +6,7 @@ import pytest
 
 from service.documents.pdf.markdown import markdown_of
 from service.documents.pdf.reader import read_pdf
-from tests.service.documents.pdf.writing import Text, column, page_of, pdf_of, unicode_fonts
+from tests.service.documents.pdf.writing import Text, column, link_of, page_of, pdf_of, unicode_fonts
 
 PROSE = (
     "The old man lived near the sea in a small",
@@ -247,14 +247,29 @@ def test_fonts_without_a_map_are_named() -> None:
     assert found.warnings == ["pages whose fonts do not say which letters they show, so that some are wrong: 1"]
 
 
+def test_letters_that_a_font_does_not_know_are_named() -> None:
+    drawn = b"BT /U 10 Tf 1 0 0 1 100 700 Tm <00010001000100020001> Tj ET"
+    found = read_pdf(pdf_of(drawn, fonts=unicode_fonts("a/\ufffd")))
+    assert (found.blocks[0].text, len(found.warnings)) == ("aaa\ufffda", 1)
+
+
+def test_a_comment_over_columns_comes_last() -> None:
+    comment = "<</Type/Annot/Subtype/FreeText/Rect[200 600 400 700]/Contents(What a nice house!)/DA(/F 9 Tf)>>"
+    page = [*column(50, 100, *PROSE), *column(320, 100, *PROSE)]
+    found = read_pdf(pdf_of(page, annotations=comment))
+    assert [each.text for each in found.blocks] == [f"{' '.join(PROSE)}"] * 2 + ["What a nice house!"]
+
+
 @pytest.mark.parametrize("address", ["https://example.org/a(b)", "mailto:ann@example.org"])
 def test_links_keep_their_addresses(address: str) -> None:
     page = [*column(50, 100, *PROSE), Text(50, 172, "See the"), Text(88, 172, "page"), Text(114, 172, "now.")]
     escaped = address.replace("(", "\\(").replace(")", "\\)")
-    found = read_pdf(pdf_of(page, links=[("88 620 111 640", escaped)]))
+    found = read_pdf(pdf_of(page, annotations=link_of("88 620 111 640", escaped)))
     assert ("page", address) in [(text.strip(), style.link) for text, style in found.blocks[0].runs]
 
 
 def test_a_link_to_a_program_is_no_link() -> None:
-    found = read_pdf(pdf_of([*column(50, 100, *PROSE)], links=[("50 600 400 720", "javascript:alert\\(1\\)")]))
+    found = read_pdf(
+        pdf_of([*column(50, 100, *PROSE)], annotations=link_of("50 600 400 720", "javascript:alert\\(1\\)"))
+    )
     assert not any(style.link for _, style in found.blocks[0].runs)

@@ -33,8 +33,12 @@ def page_of(texts: Iterable[Text], drawn: str = "") -> bytes:
     return f"{drawn}\n{shown}".encode("cp1252")
 
 
-def pdf_of(*pages: Sequence[Text] | bytes, links: Sequence[tuple[str, str]] = (), fonts: Sequence[bytes] = ()) -> bytes:
-    """Return a PDF of pages. `links` are rectangles and addresses on the first; `fonts` begin with the font U."""
+def link_of(rectangle: str, address: str) -> str:
+    return f"<</Type/Annot/Subtype/Link/Rect[{rectangle}]/A<</S/URI/URI({address})>>>>"
+
+
+def pdf_of(*pages: Sequence[Text] | bytes, annotations: str = "", fonts: Sequence[bytes] = ()) -> bytes:
+    """Return a PDF of pages. `annotations` are those of the first; `fonts` begin with the font U."""
     contents = [each if isinstance(each, bytes) else page_of(each) for each in pages]
     own = [f"<</Type/Font/Subtype/Type1/BaseFont/{name}/Encoding/WinAnsiEncoding>>".encode() for name in FONTS.values()]
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"", *own, *fonts]
@@ -43,12 +47,9 @@ def pdf_of(*pages: Sequence[Text] | bytes, links: Sequence[tuple[str, str]] = ()
     for number, content in enumerate(contents):
         packed = zlib.compress(content)
         objects.append(b"<</Length %d/Filter/FlateDecode>>stream\n%b\nendstream" % (len(packed), packed))
-        shown = "".join(
-            f"<</Type/Annot/Subtype/Link/Rect[{rect}]/A<</S/URI/URI({address})>>>>" for rect, address in links
-        )
         objects.append(
             f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<<{found}>>>>/Contents "
-            f"{len(objects)} 0 R/Annots[{shown if number == 0 else ''}]>>".encode()
+            f"{len(objects)} 0 R/Annots[{'' if number else annotations}]>>".encode()
         )
         kids.append(f"{len(objects)} 0 R")
     objects[1] = f"<</Type/Pages/Kids[{' '.join(kids)}]/Count {len(kids)}>>".encode()
