@@ -22,7 +22,7 @@ from service.api import (
     translate,
     uploads,
 )
-from service.api.compat import chat
+from service.api.compat import chat, whisperlivekit
 from service.api.compat import routes as compat
 from service.api.compat.table import EXCHANGES
 from service.api.context import ServiceContext
@@ -54,7 +54,7 @@ _BYTES_PER_CHARACTER: Final = 12
 _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
-_TRANSLATING: Final = (translate, live, languages, deepl, documents, deepl_documents, compat, chat)
+_TRANSLATING: Final = (translate, live, languages, deepl, documents, deepl_documents, compat, chat, whisperlivekit)
 _OTHERS: Final = (suggestions, glossaries, multilingual, operations, page)
 """Modules whose routes the application has, without translating."""
 

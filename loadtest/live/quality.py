@@ -27,7 +27,6 @@ CURVE: Final = (
     *(Policy("wait_k", words) for words in (1, 2, 3, 5)),
     Policy("sentence"),
 )
-_TURN_SECONDS: Final = 0.0005
 
 
 class Pair(NamedTuple):
@@ -131,8 +130,7 @@ async def _read_to(session: LiveSession, pair: Pair) -> Translated:
         if number == len(words):
             session.end()
             await reading
-        while not (session.is_settled or session.is_over):  # noqa: ASYNC110  sessions tell events, not rest
-            await asyncio.sleep(_TURN_SECONDS)
+        await session.settled()
         await asyncio.sleep(0)  # the reader's turn
         delays += [number] * (len(screen.text.split()) - len(delays))
         shown.append(screen.text + screen.draft)

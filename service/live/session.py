@@ -104,8 +104,7 @@ class LiveSession:
         self._decodes_finished = False
         self._may_overtake = True
         self._ends = False
-        self.is_settled = True
-        """True if all of the source has been translated, as far as the policy lets."""
+        self._is_settled = asyncio.Event()
         self._failure: ServiceError | None = None
         self._reader = 0
         self.touched_at = time.monotonic()
@@ -113,7 +112,11 @@ class LiveSession:
         self.left_at: float | None = self.touched_at
         """The time at which the last reader left; None while there is one."""
         self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(lambda _: self._has_news.set())
+        self._task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        self._has_news.set()
+        self._is_settled.set()
 
     def append(self, text: str) -> None:
         """Add text at the end of the source. Raises `TooLong`."""
@@ -152,6 +155,10 @@ class LiveSession:
     @property
     def is_over(self) -> bool:
         return self._task.done() or self._failure is not None
+
+    async def settled(self) -> None:
+        """Wait until all of the source is translated, as far as the policy lets, or the session is over."""
+        await self._is_settled.wait()
 
     def attach(self) -> int:
         """Make the caller the only reader: `next_events` of an earlier one raises `NotReady`."""
@@ -197,7 +204,7 @@ class LiveSession:
         self.touched_at = time.monotonic()
         self._changed_at = self._changed_at or self.touched_at
         self._has_changed.set()
-        self.is_settled = False
+        self._is_settled.clear()
         # One update between two results may be cancelled: a client that never pauses gets results, too. What
         # translates corrected text is cancelled in any case, and a finished sentence only then.
         if self._decoding is not None and (is_correction or (self._may_overtake and not self._decodes_finished)):
@@ -208,9 +215,9 @@ class LiveSession:
     async def _run(self) -> None:
         failures = 0
         while True:
-            self.is_settled = not self._has_changed.is_set()
+            if not self._has_changed.is_set():
+                self._is_settled.set()
             await self._has_changed.wait()
-            self.is_settled = False
             self._has_changed.clear()
             changed_at, self._changed_at = self._changed_at, 0.0
             try:

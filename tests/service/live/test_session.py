@@ -91,8 +91,7 @@ async def _opened(
 
 async def _settled(session: LiveSession) -> None:
     async with asyncio.timeout(10):
-        while not (session.is_settled or session.is_over):  # noqa: ASYNC110  a turn at a time
-            await asyncio.sleep(0)
+        await session.settled()
 
 
 def _committed(session: LiveSession) -> str:
