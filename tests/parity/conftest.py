@@ -25,9 +25,12 @@ def config(request: pytest.FixtureRequest) -> ModelConfig:
     return ModelConfig(**{**shape, **_KINDS[request.param]}, eos_id=EOS)
 
 
-@pytest.fixture(params=["eager", "padded", "in_place"])
+@pytest.fixture(params=["eager", pytest.param("padded", marks=pytest.mark.slow), "in_place"])
 def run(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The engine with each of the runners in turn, in float32; that for GPUs with both kinds of attention."""
+    """The engine with each of the runners in turn, in float32; that for GPUs with both kinds of attention.
+
+    Padded attention is that of GPUs without Triton.
+    """
     if request.param == "in_place":
         use_in_place(monkeypatch, device)
     else:
