@@ -36,7 +36,7 @@ export class Correction {
   reset() {
     this.before = null;
     this.bar.hidden = true;
-    this.close();
+    this.show(false); // the reader is at another place
   }
 
   /** Show another text as the translation of a sentence. */

@@ -1,8 +1,9 @@
 // The two lists of languages: what the server knows, what is chosen, and whether it can be swapped.
 
-import { languageName, listName, t } from "./texts.js";
+import { languageName, listName, nameLanguage, t } from "./texts.js";
 
 export const AUTOMATIC = "auto";
+const DETECTED = { nb: "no" }; // languages that the detector has other codes for
 
 export class Languages {
   /** `from` and `to` are the lists of the page; `onChange` hears of each new choice. */
@@ -30,6 +31,7 @@ export class Languages {
     this.known = known
       .map((each) => ({ ...each, targets: each.targets.filter((code) => code !== each.code) }))
       .filter(({ targets }) => targets.length > 0);
+    for (const { code, name } of known) nameLanguage(code, name);
     this.from.replaceChildren(...options(this.known.map(({ code }) => code)));
     if (detects) this.from.prepend(new Option(t("Detect language"), AUTOMATIC, true, true));
     for (const list of [this.from, this.to]) list.disabled = false;
@@ -71,10 +73,11 @@ export class Languages {
     return this.known.find((each) => each.code === code);
   }
 
-  /** The code under which the server knows a language that a detector names; without a script or country, too. */
+  /** The code under which the server knows a language that a detector names, which knows no scripts and countries. */
   codeOf(name) {
-    const codes = [...new Set(this.known.flatMap(({ code, targets }) => [code, ...targets]))];
-    return codes.find((code) => code === name) ?? codes.find((code) => base(code) === base(name)) ?? name;
+    const codes = this.known.flatMap(({ code, targets }) => [code, ...targets]);
+    const detected = (code) => DETECTED[base(code)] ?? base(code);
+    return codes.find((code) => code === name) ?? codes.find((code) => detected(code) === name) ?? name;
   }
 
   targetsOf(code) {

@@ -19,6 +19,7 @@ const ATTRIBUTES = ["aria-label", "title", "placeholder", "alt", "data-empty", "
 
 let table = {};
 let names = null;
+const given = {};
 
 /** The language of the page: the one that was chosen, or the first of the browser's that there is. */
 function interfaceLanguage() {
@@ -56,12 +57,18 @@ export function t(english, values = {}) {
   return (table[english] ?? english).replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
+/** Give a name to a code that browsers have no name for. */
+export function nameLanguage(code, name) {
+  given[code] = name;
+}
+
 /** Return the name of a language within a sentence. */
 export function languageName(code) {
   try {
-    return names.of(code) ?? code;
+    const name = names.of(code);
+    return name === code ? (given[code] ?? code) : name;
   } catch {
-    return code; // no code of BCP 47
+    return given[code] ?? code; // no code of BCP 47
   }
 }
 

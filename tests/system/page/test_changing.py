@@ -146,6 +146,14 @@ def test_a_correction_may_be_given_up_and_may_change_everything(page: Page) -> N
     expect(page.locator("#output")).to_have_text(TRANSLATION)
 
 
+def test_who_types_on_while_he_corrects_keeps_the_caret(page: Page) -> None:
+    page.get_by_role("button", name="Correct").click()
+    page.locator("#text").fill("I see a cat.")
+    expect(page.locator("#output")).to_have_text("Je vois un chat.")
+    expect(page.locator("#text")).to_be_focused()
+    expect(page.locator("#editor")).to_be_hidden()
+
+
 def test_a_server_that_is_gone_has_no_other_words(page: Page, complaints: list[str]) -> None:
     page.route("**/translate", lambda route: route.abort())
     page.locator("#output .token", has_text="Paris").click()

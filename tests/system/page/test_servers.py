@@ -87,3 +87,6 @@ def test_what_goes_by_way_of_another_language_says_so(
         expect(page.locator("#output .token:not(:empty)").first).to_be_visible()
         expect(page.locator("#cross")).to_be_hidden()
         expect(page.locator("#own .weighted").first).to_be_visible()
+        page.locator("#output .token:not(:empty)").first.click()
+        expect(page.locator("#ways .sentences button").first).to_be_visible()
+        expect(page.locator("#ways .from")).to_be_empty()  # nothing says which word it comes from

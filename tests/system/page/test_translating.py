@@ -24,7 +24,7 @@ def test_what_is_typed_is_translated(page: Page, server: Server) -> None:
     open_inside(page)
     expect(page.locator("#state")).to_have_text(
         # Numbers of this request, for those who look inside: time, tokens, rate.
-        re.compile(r"^First token \d+ ms · 7 tokens · \d+ tokens/s$")
+        re.compile(r"^First token \d+ ms · 7 tokens · [\d,]+ tokens/s$")
     )
     page.locator("#text").fill("")
     expect(page.locator("#output")).to_be_empty()
@@ -181,6 +181,18 @@ def test_a_model_that_is_fetched_is_shown(context: BrowserContext, complaints: l
     page.locator("#text").fill("Yes.")
     expect(page.locator("#output")).to_have_text("Ja.")
     assert "Fetching a model: argos:en-de 40%" in page.evaluate("window.seen")
+
+
+def test_languages_without_a_name_in_browsers_have_the_servers(context: BrowserContext) -> None:
+    known = [
+        {"code": "eng_Latn", "name": "English (NLLB)", "targets": ["qqx"]},
+        {"code": "qqx", "name": "Test", "targets": []},
+    ]
+    page = context.new_page()
+    page.route("**/languages", lambda route: route.fulfill(json=known))
+    page.goto("/")
+    expect(page.locator("#from option")).to_have_text(["English (NLLB)"])
+    expect(page.locator("#to option")).to_have_text(["Test"])
 
 
 def test_what_would_be_a_copy_is_not_offered(page: Page) -> None:
