@@ -25,8 +25,10 @@ Runs = list[tuple[int, int]]
 """Beginnings and ends of runs of rows."""
 
 
-def lines_in_order(fragments: Sequence[Fragment], rules: Sequence[Rule]) -> Iterator[Line | Grid]:
-    """Yield the lines and tables of a page in reading order."""
+def lines_in_order(
+    fragments: Sequence[Fragment], rules: Sequence[Rule], columns: Iterator[int]
+) -> Iterator[Line | Grid]:
+    """Yield the lines and tables of a page in reading order. `columns` are numbers for its columns."""
     text = " ".join(each.text for each in fragments)[:_SAMPLE]
     found = Counter(map(unicodedata.bidirectional, text))
     if found["R"] + found["AL"] > found["L"]:
@@ -34,15 +36,15 @@ def lines_in_order(fragments: Sequence[Fragment], rules: Sequence[Rule]) -> Iter
         fragments = [replace(each, left=-each.right, right=-each.left) for each in fragments]
         rules = [Rule(-each.right, -each.left, each.y) for each in rules]
     rows = [with_markers(row) for row in rows_of(without_drop_caps(fragments))]
-    return _Arrangement(rules).arrange(rows, 0)
+    return _Arrangement(rules, columns).arrange(rows, 0)
 
 
 class _Arrangement:
     """The columns and tables of a page, found by the gutters that many rows share."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], columns: Iterator[int]) -> None:
         self._rules = rules
-        self._columns = itertools.count()
+        self._columns = columns
 
     def arrange(self, rows: Sequence[Row], depth: int) -> Iterator[Line | Grid]:
         """Yield the lines of rows in order, parts with a gutter column by column."""

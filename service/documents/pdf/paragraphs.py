@@ -23,7 +23,7 @@ _HEADING: Final = 1.15
 """The least size of a heading, compared with the body's."""
 _HEADINGS_SHARE: Final = 0.25
 """The largest share of a document's letters that headings have."""
-_FEW_LETTERS: Final = 500
+_FEW_LETTERS: Final = 200
 _LONGEST_HEADING: Final = 200
 _LONGEST_BOLD_HEADING: Final = 100
 _WIDEST_INDENT: Final = 8.0

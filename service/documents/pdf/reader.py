@@ -1,29 +1,27 @@
 """PDF to blocks of text, within limits."""
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pypdfium2 import PdfDocument
+
 from service.documents.pdf.blocks import Block, blocks_of
 from service.documents.pdf.columns import lines_in_order
-from service.documents.pdf.layout import Grid, Line
 from service.documents.pdf.pages import Page, open_pdf, read_page
 from service.documents.pdf.running import remove_running_lines
 from service.errors import InvalidRequest, TooLong
 
+_MOST_PAGES: Final = 2_000
+_MOST_LETTERS: Final = 1_000_000
+_SECONDS: Final = 30.0
+"""Of a processor, for all pages."""
 _HARDLY_ANY: Final = 30
+"""Letters on a page that is a picture, such as its number."""
 _UNMAPPED: Final = 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class PdfLimits:
-    """The limits of a PDF."""
-
-    max_pages: int = 2_000
-    max_letters: int = 1_000_000
-    seconds: float = 30.0
-    """Of a processor."""
+"""The part of a page's letters that its fonts may leave to guesses."""
 
 
 @dataclass(slots=True)
@@ -34,49 +32,36 @@ class PdfText:
     warnings: list[str]
 
 
-def read_pdf(data: bytes, limits: PdfLimits | None = None) -> PdfText:
+def read_pdf(data: bytes) -> PdfText:
     """Read the text of a PDF. Raises `InvalidRequest` and `TooLong`."""
-    limits = limits or PdfLimits()
-    deadline = time.process_time() + limits.seconds
     with open_pdf(data) as document:
-        if (count := len(document)) > limits.max_pages:
-            raise TooLong("file", f"{count} pages, the limit is {limits.max_pages}")
-        pages: list[Page] = []
-        letters = 0
-        for index in range(count):
-            pages.append(read_page(document, index))
-            letters += pages[-1].letters
-            if letters > limits.max_letters:
-                raise TooLong("file", f"more than {limits.max_letters} letters before page {index + 2}")
-            if time.process_time() > deadline:
-                raise TooLong(
-                    "file", f"it takes more than {limits.seconds:.0f} seconds to read; page {index + 1} of {count}"
-                )
-    if not letters:
+        if (count := len(document)) > _MOST_PAGES:
+            raise TooLong("file", f"{count} pages, the limit is {_MOST_PAGES}")
+        pages = list(_pages(document, count))
+    if not any(page.letters for page in pages):
         has_pictures = any(page.has_picture for page in pages)
         problem = "the PDF has no text, only pictures; recognise its text (OCR) first"
         raise InvalidRequest("file", problem if has_pictures else "the PDF has no text")
     warnings = _warnings(pages)
     if gone := remove_running_lines(pages):
         warnings.append("headers and footers of pages are left out: " + "; ".join(gone[:5]))
-    return PdfText(blocks_of(_lines(pages)), warnings)
+    columns = itertools.count()
+    directions = (each for page in pages for each in page.directions if each[0])
+    lines = [line for fragments, rules in directions for line in lines_in_order(fragments, rules, columns)]
+    return PdfText(blocks_of(lines), warnings)
 
 
-def _lines(pages: Sequence[Page]) -> list[Line | Grid]:
-    lines: list[Line | Grid] = []
-    column = 0
-    for page in pages:
-        for fragments, rules in page.directions:
-            last = column
-            if not fragments:
-                continue
-            for each in lines_in_order(fragments, rules):
-                if isinstance(each, Line):
-                    each.column += column
-                    last = max(last, each.column)
-                lines.append(each)
-            column = last + 1
-    return lines
+def _pages(document: PdfDocument, count: int) -> Iterator[Page]:
+    deadline = time.process_time() + _SECONDS
+    letters = 0
+    for index in range(count):
+        page = read_page(document, index)
+        letters += page.letters
+        if letters > _MOST_LETTERS:
+            raise TooLong("file", f"more than {_MOST_LETTERS} letters before page {index + 2}")
+        if time.process_time() > deadline:
+            raise TooLong("file", f"it takes more than {_SECONDS:.0f} seconds to read; page {index + 1} of {count}")
+        yield page
 
 
 def _warnings(pages: Sequence[Page]) -> list[str]:

@@ -44,9 +44,9 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
     edges = [list(_edges(page)) for page in pages]
     common = Counter(key for sides in edges for key in {each.key for side in sides for each in side})
     offsets = Counter(found for sides in edges for found in {each.offset for side in sides for each in side})
-    removed: dict[int, Page] = {}
+    removed: set[int] = set()
     texts: dict[str, list[Row]] = {}
-    for page, sides in zip(pages, edges, strict=True):
+    for sides in edges:
         for side in sides:
             running = [*itertools.takewhile(lambda each: _is_running(each, common, offsets, len(pages)), side)]
             while running and not running[-1].is_apart:
@@ -54,7 +54,7 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
             for each in running:
                 if each.offset is None or offsets[each.offset] < 2:
                     texts.setdefault(each.key[0], []).append(each.row)
-                removed.update((id(fragment), page) for fragment in each.row)
+                removed.update(map(id, each.row))
     kept = _nowhere_else(pages, removed, texts)
     for page in pages:
         if page.directions:
@@ -64,7 +64,7 @@ def remove_running_lines(pages: Sequence[Page]) -> list[str]:
     return [_text(first) for first, *_ in texts.values() if id(first[0]) not in kept]
 
 
-def _nowhere_else(pages: Sequence[Page], removed: dict[int, Page], texts: dict[str, list[Row]]) -> set[int]:
+def _nowhere_else(pages: Sequence[Page], removed: set[int], texts: dict[str, list[Row]]) -> set[int]:
     """Return the fragments of the first of equal running lines, if their text stands nowhere else."""
     left = (
         each.text for page in pages for fragments, _ in page.directions for each in fragments if id(each) not in removed

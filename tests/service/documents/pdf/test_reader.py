@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from service.documents.pdf import reader
 from service.documents.pdf.markdown import markdown_of
 from service.documents.pdf.reader import read_pdf
+from service.errors import TooLong
 from tests.service.documents.pdf.writing import Text, column, link_of, page_of, pdf_of, unicode_fonts
 
 PROSE = (
@@ -258,6 +260,19 @@ def test_a_comment_over_columns_comes_last() -> None:
     page = [*column(50, 100, *PROSE), *column(320, 100, *PROSE)]
     found = read_pdf(pdf_of(page, annotations=comment))
     assert [each.text for each in found.blocks] == [f"{' '.join(PROSE)}"] * 2 + ["What a nice house!"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "problem"),
+    [
+        ("_MOST_LETTERS", 300, "more than 300 letters before page 3"),
+        ("_SECONDS", 0.0, "it takes more than 0 seconds to read; page 1 of 2"),
+    ],
+)
+def test_limits_name_the_page(limit: str, most: float, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, limit, most)
+    with pytest.raises(TooLong, match=f"^file: {problem}$"):
+        read_pdf(pdf_of(*[[*column(50, 100, *PROSE)]] * 2))
 
 
 @pytest.mark.parametrize("address", ["https://example.org/a(b)", "mailto:ann@example.org"])
