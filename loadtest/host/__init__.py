@@ -1,1 +1,0 @@
-"""The speed of the HTTP process where engines compute nothing."""
