@@ -95,21 +95,26 @@ class Server:
 
     def processes(self) -> "Processes":
         """Return the server's processes: all of its session, whatever their parents are."""
-        session = list(_session(self.pid))
+        session = sorted(_session(self.pid))
         [http] = (each for each in session if each.pid == self.pid)
-        others = [each for each in session if each is not http]
-        alive = sorted(each for each in others if not each.is_zombie)
-        parents = {self.pid, *(each.pid for each in alive)}
+        alive = [each for each in session if not each.is_zombie]
+        parents = {each.pid for each in alive}
         return Processes(
             http,
-            [each for each in alive if each.parent == self.pid],
-            [each for each in alive if each.parent != self.pid],
-            [each for each in others if each.is_zombie and each.parent in parents],
+            [each for each in alive if each.name == "dragoman-zygote"],
+            [each for each in alive if each.name == "dragoman-model"],
+            [each for each in alive if each.name == "dragoman-engine"],
+            [each for each in session if each.is_zombie and each.parent in parents],
         )
 
     def fork_servers(self) -> list[int]:
         """Return the fork servers' process ids."""
         return [each.pid for each in self.processes().fork_servers]
+
+    def forking(self) -> list[int]:
+        """Return the process ids of the zygotes and the fork servers."""
+        now = self.processes()
+        return [each.pid for each in (*now.zygotes, *now.fork_servers)]
 
     def engines(self) -> list[int]:
         """Return the engines' process ids."""
@@ -130,6 +135,7 @@ class Process(NamedTuple):
 
     pid: int
     parent: int
+    name: str
     is_zombie: bool
     resident_megabytes: float
 
@@ -138,10 +144,11 @@ class Processes(NamedTuple):
     """The processes of a server by kind, each kind by process id."""
 
     http: Process
+    zygotes: list[Process]
+    """Processes that have imported PyTorch, and that fork servers are forks of."""
     fork_servers: list[Process]
-    """Processes that have loaded a model, and that engines are forked from."""
+    """Processes that have loaded a model, and that engines are forks of."""
     engines: list[Process]
-    """The forks of those, and of those that are gone."""
     zombies: list[Process]
     """Ended, and not waited for by a parent that lives; what a lost parent leaves is the system's to clear away."""
 
@@ -187,7 +194,7 @@ def _session(leader: int) -> Iterator[Process]:
         with suppress(ProcessLookupError, psutil.NoSuchProcess):
             if os.getsid(each.pid) == leader:
                 is_zombie = each.status() == psutil.STATUS_ZOMBIE
-                yield Process(each.pid, each.ppid(), is_zombie, each.memory_info().rss / 1e6)
+                yield Process(each.pid, each.ppid(), each.name(), is_zombie, each.memory_info().rss / 1e6)
 
 
 def connect(server: Server) -> httpx.AsyncClient:

@@ -28,7 +28,7 @@ from service.stores.glossary_store import GlossaryStore
 from service.stores.suggestion_store import SuggestionStore
 from service.supervisor.cache import SegmentCache, SegmentStore
 from service.supervisor.engine_process import EngineProcess
-from service.supervisor.fork_server import ForkServer
+from service.supervisor.fork_server import ForkServer, Zygote
 from service.supervisor.pool import EnginePool
 from service.translation.options import MAX_BEAM_SIZE, Limits
 from service.translation.translator import Translator
@@ -54,9 +54,10 @@ def build_service(settings: Settings) -> ServiceContext:
     """
     metrics = Metrics(VERSION, settings.mode)
     segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
+    builder = ModelBuilder(settings, metrics, segments)
 
     def build(found: FoundModel, path: Path) -> ServedModel:
-        return build_model(found, path, settings, metrics, segments, lambda: library.request_load(found))
+        return builder.build(found, path, lambda: library.request_load(found))
 
     library = ModelRegistry(
         configured_models(settings, build),
@@ -87,28 +88,48 @@ def _public_models(settings: Settings) -> PublicModels:
     return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
 
 
-def build_model(
-    found: FoundModel,
-    path: Path,
-    settings: Settings,
-    metrics: Metrics,
-    segments: SegmentStore | None = None,
-    request_load: Callable[[], None] = lambda: None,
-) -> ServedModel:
-    """Build the served model of a Dragoman checkpoint: the one found, or the import of it. Raises `CheckpointError`.
+class ModelBuilder:
+    """Builds served models, whose engines are forks of one zygote."""
 
-    `segments` keeps finished segments, if they are kept; `request_load` is called for requests while no engine runs.
-    """
-    content = content_id(path)  # before its files are read: each engine compares it when it loads them
-    config = load_config(path)
-    tokenizer = load_tokenizer(path)
-    _check_shortlist(found.name, path, config, settings)
-    uses_shortlist = _uses_shortlist(config, settings)
-    variant = f"{content} {settings.mode} {settings.device} {'shortlist' if uses_shortlist else 'all words'}"
-    cache = None if segments is None else SegmentCache(segments, variant)
-    options = engine_options(path, config, settings, content)
-    pool = build_pool(found.name, options, settings, metrics, cache, request_load)
-    return ServedModel(found.name, config, tokenizer, pool, uses_shortlist=uses_shortlist)
+    def __init__(self, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None) -> None:
+        """`segments` keeps finished segments, if they are kept."""
+        self._settings = settings
+        self._metrics = metrics
+        self._segments = segments
+        self._zygote = Zygote(settings.log_level)
+
+    def build(self, found: FoundModel, path: Path, request_load: Callable[[], None] = lambda: None) -> ServedModel:
+        """Build the served model of a Dragoman checkpoint: the one found, or the import of it.
+
+        `request_load` is called for requests while no engine runs. Raises `CheckpointError`.
+        """
+        settings = self._settings
+        content = content_id(path)  # before its files are read: each engine compares it when it loads them
+        config = load_config(path)
+        tokenizer = load_tokenizer(path)
+        _check_shortlist(found.name, path, config, settings)
+        uses_shortlist = _uses_shortlist(config, settings)
+        variant = f"{content} {settings.mode} {settings.device} {'shortlist' if uses_shortlist else 'all words'}"
+        cache = None if self._segments is None else SegmentCache(self._segments, variant)
+        options = engine_options(path, config, settings, content)
+        pool = self.pool(found.name, options, cache, request_load)
+        return ServedModel(found.name, config, tokenizer, pool, uses_shortlist=uses_shortlist)
+
+    def pool(
+        self,
+        name: str,
+        options: EngineOptions,
+        cache: SegmentCache | None = None,
+        request_load: Callable[[], None] = lambda: None,
+    ) -> EnginePool:
+        """Build the engines of a model, one for each replica, and what distributes requests among them."""
+        settings = self._settings
+        fork_server = ForkServer(options, self._zygote)
+        engines = [
+            EngineProcess(fork_server, number, self._metrics.observer(name, number), ENGINE_TIMEOUT_SECONDS)
+            for number in range(settings.replicas)
+        ]
+        return EnginePool(engines, settings.replicas * settings.slots + settings.max_waiting, cache, request_load)
 
 
 def _uses_shortlist(config: CheckpointConfig, settings: Settings) -> bool:
@@ -141,24 +162,8 @@ def engine_options(path: Path, config: CheckpointConfig, settings: Settings, con
         content_id=content,
         uses_shortlist=_uses_shortlist(config, settings),
         engines=settings.replicas,
-        lends_threads=settings.models is None,
+        lends_threads=True,
     )
-
-
-def build_pool(
-    name: str,
-    options: EngineOptions,
-    settings: Settings,
-    metrics: Metrics,
-    cache: SegmentCache | None = None,
-    request_load: Callable[[], None] = lambda: None,
-) -> EnginePool:
-    fork_server = ForkServer(options)
-    engines = [
-        EngineProcess(fork_server, number, metrics.observer(name, number), ENGINE_TIMEOUT_SECONDS)
-        for number in range(settings.replicas)
-    ]
-    return EnginePool(engines, settings.replicas * settings.slots + settings.max_waiting, cache, request_load)
 
 
 def limits_of(settings: Settings) -> Limits:

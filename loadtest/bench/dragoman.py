@@ -17,7 +17,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from loadtest.bench.peers import Answer, Job, Measured, Peer, WrongLength
 from loadtest.bench.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
-from service.composition import build_pool, engine_options
+from service.composition import ModelBuilder, engine_options
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.observability.metrics import Metrics
 from service.settings import Settings
@@ -46,7 +46,7 @@ def open_dragoman(job: Job) -> Iterator[Peer]:
         cpu_variant=job.cpu_variant,
         lends_threads=job.lends_threads,
     )
-    pool = build_pool("en-fr", options, settings, Metrics("bench", job.mode))
+    pool = ModelBuilder(settings, Metrics("bench", job.mode)).pool("en-fr", options)
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(_start(pool))
         try:

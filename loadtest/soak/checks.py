@@ -20,9 +20,9 @@ _EXPECTED_ERRORS: Final = frozenset(
         _DEATH,
         _NO_START,
         "the engine has hung",
-        "the fork server has died, starting another",
-        "the fork server does not answer",
-        "the fork server cannot start",
+        *(f"the {name} has died, starting another" for name in ("zygote", "fork server")),
+        *(f"the {name} does not answer" for name in ("zygote", "fork server")),
+        *(f"the {name} cannot start" for name in ("zygote", "fork server")),
     }
 )
 """The server's log messages about processes that were killed or stopped."""

@@ -1,7 +1,9 @@
-"""The program that loads a model and forks its engine processes: `python -m service.engine CONTROL OPTIONS`.
+"""The program of all processes that engines are forks of, and of engines: `python -m service.engine CONTROL LOG_LEVEL`.
 
-CONTROL is a socket's descriptor. A byte received on it is the number of a replica, and comes with the end of a channel
-for its commands and reports; the reply is the id of its process.
+First it is the zygote, which imports PyTorch and the operators. A fork of the zygote is the fork server of a model, and
+a fork of that is an engine. CONTROL is a socket's descriptor. A byte received on it is a number, and comes with the end
+of a channel for the fork; the reply is the fork's process id. With `alone` as a third argument nothing is forked: the
+process itself becomes the fork server of the first model and its first engine.
 """
 
 import contextlib
@@ -13,57 +15,83 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from service.engine.channel import SocketChannel, frame
+from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.messages import EngineOptions, Failed, Forked, Loaded
 from service.process import logs
+
+if TYPE_CHECKING:
+    from service.engine.loading import LoadedModel
+    from service.engine.thread_lending import Lenders
 
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _OOM_STEP: Final = 200
 _OOM_MOST: Final = 1000
+_NAME: Final = Path("/proc/self/comm")
+_READ_BYTES: Final = 1 << 16
 
 
-class _Replica(NamedTuple):
+class _Fork(NamedTuple):
     number: int
-    channel: SocketChannel
+    channel: socket.socket
 
 
 def main() -> None:
-    """Run until the HTTP process closes the socket; in a fork, until it closes the channel."""
+    """Run until the HTTP process closes the socket; in a fork, until it closes the fork's channel."""
     # Signals can reach the whole process group; when to stop is the HTTP process's decision. Before
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    _prefer_as_oom_victim()
+    forks = "alone" not in sys.argv
+    logs.configure(sys.argv[2])
     control = socket.socket(fileno=int(sys.argv[1]))
-    options = msgspec.json.decode(sys.argv[2], type=EngineOptions)
-    logs.configure(options.log_level)
-    from model.checkpoint_config import CheckpointError
-
+    _become("zygote")
     try:
-        _check_unchanged(options)  # before torch is imported, which takes seconds
         # Import before the fork: a module imported afterwards is not shared between engines.
-        from service.engine.loading import load, serve
+        from service.engine.loading import prepare, serve
         from service.engine.loop import OBJECTS_BETWEEN_COLLECTIONS
 
-        model = load(options)
+        lenders = prepare(shared=forks)
+    except RuntimeError as error:
+        _fail(control, error)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    if (fork := _next_fork(control, forks=forks)) is None:
+        return
+    _become("model")
+    model = _load(fork.channel, lenders)
+    if (replica := _next_fork(fork.channel, forks=forks)) is None:
+        return
+    _become("engine")
+    sys.exit(serve(model, replica.number, SocketChannel(replica.channel)))
+
+
+def _load(control: socket.socket, lenders: "Lenders | None") -> "LoadedModel":
+    """Load the model of the options that the HTTP process sends first."""
+    from model.checkpoint_config import CheckpointError
+    from service.engine.loading import load
+
+    frames = Frames()
+    while not (received := frames.feed(data := control.recv(_READ_BYTES))):
+        if not data:
+            sys.exit(0)
+    options = msgspec.msgpack.decode(received[0], type=EngineOptions)
+    try:
+        _check_unchanged(options)
+        model = load(options, lenders)
         _check_unchanged(options)  # they may have been replaced in the meantime
     except (CheckpointError, RuntimeError) as error:
-        _send(control, Failed(str(error), checkpoint=isinstance(error, CheckpointError)))
-        sys.exit(1)
-    _return_unused_memory()
-    gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    try:
-        _send(control, Loaded())
-        replica = _next_replica(control, forks=options.forks)
-    except ConnectionError:
-        replica = None
-    if replica is not None:
-        sys.exit(serve(model, replica.number, replica.channel))
+        _fail(control, error)
+    return model
+
+
+def _fail(control: socket.socket, error: Exception) -> NoReturn:
+    from model.checkpoint_config import CheckpointError
+
+    _send(control, Failed(str(error), checkpoint=isinstance(error, CheckpointError)))
+    sys.exit(1)
 
 
 def _check_unchanged(options: EngineOptions) -> None:
@@ -77,45 +105,58 @@ def _check_unchanged(options: EngineOptions) -> None:
         )
 
 
-def _next_replica(control: socket.socket, *, forks: bool) -> _Replica | None:
-    """Return the replica in every fork, or else the first one; None when the HTTP process has closed the socket."""
+def _next_fork(control: socket.socket, *, forks: bool) -> _Fork | None:
+    """Say that everything is loaded; return in every fork, or in this process if none is forked.
+
+    Returns None when the HTTP process has closed the socket and all forks have ended.
+    """
+    _return_unused_memory()
+    gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step
     as_before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps forks that have ended
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if not message:
-            with contextlib.suppress(ChildProcessError):
-                os.wait()  # until all of them have ended
-            return None
-        try:
-            if not descriptors:
-                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # there was no room for it
-            pid = os.fork() if forks else os.getpid()
-        except OSError as error:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            _send(control, Failed(f"no engine process could be forked: {error.strerror}"))
-            continue
-        [number], [descriptor] = message, descriptors
-        if pid > 0:
-            _send(control, Forked(pid))
-        if pid == 0 or not forks:
-            signal.signal(signal.SIGCHLD, as_before)
-            control.close()
-            _prefer_as_oom_victim()
-            return _Replica(number, SocketChannel(socket.socket(fileno=descriptor)))
-        os.close(descriptor)
+    try:
+        _send(control, Loaded())
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+            if not message:
+                break
+            try:
+                if not descriptors:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # there was no room for it
+                pid = os.fork() if forks else os.getpid()
+            except OSError as error:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                _send(control, Failed(f"no engine process could be forked: {error.strerror}"))
+                continue
+            [number], [descriptor] = message, descriptors
+            if pid > 0:
+                _send(control, Forked(pid))
+            if pid == 0 or not forks:
+                signal.signal(signal.SIGCHLD, as_before)
+                control.close()
+                return _Fork(number, socket.socket(fileno=descriptor))
+            os.close(descriptor)
+    except ConnectionError:
+        pass  # the HTTP process has died
+    with contextlib.suppress(ChildProcessError):
+        os.wait()  # until all of them have ended
+    return None
+
+
+def _become(kind: str) -> None:
+    """Name this process for `ps` and `top`, and let memory run out here first.
+
+    The kernel kills an engine before its parents, and those before the HTTP process: an engine is replaced soonest.
+    """
+    with contextlib.suppress(OSError):
+        _NAME.write_text(f"dragoman-{kind}")
+    with contextlib.suppress(OSError):
+        score = int(_OOM_SCORE.read_text())
+        _OOM_SCORE.write_text(str(min(score + _OOM_STEP, _OOM_MOST)))
 
 
 def _send(control: socket.socket, reply: Loaded | Failed | Forked) -> None:
     control.sendall(frame(reply))
-
-
-def _prefer_as_oom_victim() -> None:
-    """Have the kernel kill this process before its parent when memory runs out: an engine is replaced, the HTTP process
-    is not."""
-    with contextlib.suppress(OSError):
-        score = int(_OOM_SCORE.read_text())
-        _OOM_SCORE.write_text(str(min(score + _OOM_STEP, _OOM_MOST)))
 
 
 def _return_unused_memory() -> None:

@@ -17,7 +17,7 @@ from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
 from service.engine.runner import CppRunner, DeviceLost, Runner
 from service.engine.scheduler import Scheduler
-from service.engine.thread_lending import ThreadLending, lending_among
+from service.engine.thread_lending import Lenders, ThreadLending, lending_among
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +43,20 @@ class LoadedModel(NamedTuple):
         return self.content, device
 
 
-def load(options: EngineOptions) -> LoadedModel:
-    """Load the model in one thread: others would not survive a fork. Raises `CheckpointError` and RuntimeError."""
+def prepare(*, shared: bool) -> Lenders | None:
+    """Load the operators, and return the memory of the engines that lend threads if forks are to share it.
+
+    In one thread: others would not survive a fork. Raises RuntimeError.
+    """
     torch.set_num_threads(1)
+    kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
+    return Lenders() if shared else None
+
+
+def load(options: EngineOptions, lenders: Lenders | None) -> LoadedModel:
+    """Load the model in one thread. Raises `CheckpointError` and RuntimeError."""
     device = torch.device(options.device)
     mode = mode_on(options.mode, device)
-    kernels.load()  # may compile: once for all engine processes, and not while one is expected to be ready
     if options.cpu_variant != "auto":
         kernels.choose(options.cpu_variant)
     checkpoint = Path(options.checkpoint)
@@ -57,7 +65,7 @@ def load(options: EngineOptions) -> LoadedModel:
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
     content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model
-    lending = lending_among(options) if isinstance(content, CppRunner) else None
+    lending = lending_among(options, lenders) if isinstance(content, CppRunner) else None
     return LoadedModel(options, config, parameters, mode, shortlist, content, lending)
 
 

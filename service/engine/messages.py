@@ -3,7 +3,6 @@
 Commands go down, reports come up, one report a block of steps. Both are msgpack; ids are the HTTP side's.
 """
 
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
@@ -199,11 +198,11 @@ Report = Admitted | StepReport | Ready | Failed
 
 
 class Loaded(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The fork server has its model."""
+    """The zygote has imported everything, or a fork server has its model."""
 
 
 class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The fork server has made an engine process."""
+    """The zygote has made a fork server, or a fork server an engine process."""
 
     pid: int
 
@@ -211,15 +210,18 @@ class Forked(msgspec.Struct, frozen=True, tag=True, array_like=True):
 ForkReply = Loaded | Failed | Forked
 
 
+MOST_LENDERS: Final = 1024
+"""Engines that can lend threads to one another."""
+
+
 class EngineOptions(msgspec.Struct, frozen=True):
     """The options of all engine processes of a model.
 
     `device` is `cpu`, `cuda:1` or the like, or `cuda`, where each replica takes the next GPU in turn. `cpu_variant`
     names a variant of the C++ operators, or is `auto` for the best one. With a `content_id` the checkpoint's files must
-    have it (`model.checkpoint_config`). `forks` is False where not every library of the system survives a fork: there
-    each engine process loads the model for itself. With `uses_shortlist`, translations have only the words that the
-    checkpoint's lexical shortlist leaves. With `lends_threads`, those of the `engines` that have no work lend their
-    threads to the others, where all of them are forks.
+    have it (`model.checkpoint_config`). With `uses_shortlist`, translations have only the words that the checkpoint's
+    lexical shortlist leaves. With `lends_threads`, the `engines` borrow the threads of engines of any model that have
+    no work; `first_lender` is the number of the first of them among those of all models, or -1 if they have none.
     """
 
     checkpoint: str
@@ -233,6 +235,6 @@ class EngineOptions(msgspec.Struct, frozen=True):
     content_id: str = ""
     uses_shortlist: bool = False
     cpu_variant: str = "auto"
-    forks: bool = sys.platform == "linux"
     engines: int = 1
     lends_threads: bool = False
+    first_lender: int = -1

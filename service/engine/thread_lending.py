@@ -3,35 +3,40 @@
 import mmap
 import os
 import time
+from array import array
 from typing import Final
 
 import torch
 
 from service.engine.loop import Channel
-from service.engine.messages import Command, EngineOptions, Report
+from service.engine.messages import MOST_LENDERS, Command, EngineOptions, Report
 from service.process.hardware import has_cpu_limit, usable_cores
 
 MOST_THREADS: Final = 8
 """Threads that one engine uses at most, if others lend theirs: more would wait for one another."""
 
-_TIME_BYTES: Final = 8  # of an int64
+_NUMBER_BYTES: Final = 8  # of an int64
+_IDLE: Final = 1
+"""A time that is long ago on the monotonic clock."""
 
 
-class ThreadLending:
-    """The time since when each engine of a model has no work, in memory that forks of this process share."""
+class Lenders:
+    """The time since when each engine of any model has no work, in memory that all forks of this process share."""
 
-    def __init__(self, *, engines: int, threads: int) -> None:
-        """All `engines` together have so many `threads`; one of them uses `MOST_THREADS` at most."""
-        self._memory = mmap.mmap(-1, engines * _TIME_BYTES)
-        self._idle_since = memoryview(self._memory).cast("q")
-        self.threads = min(threads, MOST_THREADS)
-        self._parent = os.getpid()
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, (1 + MOST_LENDERS) * _NUMBER_BYTES)
+        numbers = memoryview(self._memory).cast("q")
+        self._count, self._idle_since = numbers[:1], numbers[1:]
+        self._idle_since[:] = array("q", [_IDLE]) * MOST_LENDERS
 
-    def join(self, engine: int, channel: Channel) -> "LendingChannel":
-        """Have the int8 operators of this process, which is one of the engines, use what others lend."""
-        self.lend(engine)  # the process before this one may have died at work
-        self._borrow(engine, self.threads)
-        return LendingChannel(channel, self, engine)
+    @property
+    def count(self) -> int:
+        """One more than the highest number of an engine that has been here."""
+        return self._count[0]
+
+    def extend(self, end: int) -> None:
+        """Have at least `end` engines. Two processes at once may lose the greater number: each calls this again."""
+        self._count[0] = max(self.count, end)
 
     def lend(self, engine: int) -> None:
         """Note that the engine has no work from now on."""
@@ -41,23 +46,66 @@ class ThreadLending:
         """Note that the engine has work."""
         self._idle_since[engine] = 0
 
-    def leave_the_dead(self, engine: int) -> None:
-        """Borrow nothing more once the parent is gone: the engines to come are another's forks, with other memory."""
+    def idle_since(self) -> torch.Tensor:
+        """Return a view `[count]` of the times in nanoseconds; 0 while an engine works."""
+        return torch.frombuffer(self._memory, dtype=torch.int64, count=self.count, offset=_NUMBER_BYTES)
+
+
+class ThreadLending:
+    """The lending among the engines of one model, which have the numbers from `first` on, and all others."""
+
+    def __init__(self, lenders: Lenders, first: int, *, engines: int, threads: int) -> None:
+        """All `engines` together have so many `threads`; one of them uses `MOST_THREADS` at most."""
+        self._lenders = lenders
+        self._first = first
+        self._end = first + engines
+        self.threads = min(threads, MOST_THREADS)
+        self._parent = os.getpid()
+        self._seen = 0
+
+    def join(self, replica: int, channel: Channel) -> "LendingChannel":
+        """Have the int8 operators of this process, which is one of the engines, use what others lend."""
+        engine = self._first + replica
+        self._lenders.lend(engine)  # the process before this one may have died at work
+        self._borrow(engine)
+        return LendingChannel(channel, self, engine)
+
+    def extend(self) -> None:
+        """Take the engines in among those of all models."""
+        self._lenders.extend(self._end)
+
+    def lend(self, engine: int) -> None:
+        self._lenders.lend(engine)
+
+    def take_back(self, engine: int) -> None:
+        self._lenders.take_back(engine)
+
+    def look_around(self, engine: int) -> None:
+        """Respect models that have come, and borrow nothing more once the parent is gone.
+
+        The engines to come are then another process's forks, with other memory.
+        """
         if self._parent != (parent := os.getppid()):
             self._parent = parent
-            self._borrow(engine, 0)
+            self.threads = 0
+            self._borrow(engine)
+        elif self._seen != self._lenders.count:
+            self._borrow(engine)
 
-    def _borrow(self, engine: int, threads: int) -> None:
-        torch.ops.dragoman.lend_threads(torch.frombuffer(self._memory, dtype=torch.int64), engine, threads)
+    def _borrow(self, engine: int) -> None:
+        self.extend()
+        self._seen = self._lenders.count
+        torch.ops.dragoman.lend_threads(self._lenders.idle_since(), engine, self.threads)
 
 
-def lending_among(options: EngineOptions) -> ThreadLending | None:
-    """Return the memory that the engines to be forked share; None if they lend nothing."""
-    if not (options.lends_threads and options.forks):
+def lending_among(options: EngineOptions, lenders: Lenders | None) -> ThreadLending | None:
+    """Return the lending among the engines to be forked; None if they lend nothing."""
+    if lenders is None or options.first_lender < 0:
         return None
     # Above a limit on processor time the system would stop all processes for a while, the HTTP process, too.
     cores = usable_cores() - 1 if has_cpu_limit() else usable_cores()
-    return ThreadLending(engines=options.engines, threads=min(options.engines * options.threads, cores))
+    threads = min(options.engines * options.threads, cores)
+    return ThreadLending(lenders, options.first_lender, engines=options.engines, threads=threads)
 
 
 class LendingChannel:
@@ -70,7 +118,7 @@ class LendingChannel:
 
     def receive(self, *, wait: bool) -> list[Command] | None:
         """Return as the channel does."""
-        self._lending.leave_the_dead(self._engine)
+        self._lending.look_around(self._engine)
         if not wait:
             return self._channel.receive(wait=False)
         self._lending.lend(self._engine)

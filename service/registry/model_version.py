@@ -179,4 +179,7 @@ class ModelVersion:
     @property
     def memory_bytes(self) -> int:
         """The memory that its engines use now."""
-        return resident_bytes(self.model.pool.parent_pid, self.model.pool.pids) if self.model else 0
+        if self.model is None:
+            return 0
+        pool = self.model.pool
+        return resident_bytes(pool.parent_pid, pool.pids, pool.zygote_pid)

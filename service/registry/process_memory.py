@@ -12,22 +12,23 @@ from model.checkpoint_config import CheckpointError
 
 MEGABYTE: Final = 1_000_000
 _FLOAT32: Final = 4
-_EMPTY_ENGINE: Final = 300 * MEGABYTE
-"""The memory of Python, PyTorch and its libraries without a model."""
+_EMPTY_ENGINE: Final = 30 * MEGABYTE
+"""The memory of an engine's slots; Python and PyTorch are shared by all."""
 
 
-def resident_bytes(parent: int | None, forks: Iterable[int]) -> int:
-    """Return the memory of a process and its forks; processes that have ended count as 0.
+def resident_bytes(parent: int | None, forks: Iterable[int], zygote: int | None = None) -> int:
+    """Return the memory of a process and its forks, without that of its `zygote`; an ended process counts as 0.
 
     Shared memory counts once: mapped files are the same in all, and a fork's own memory is what exceeds its parent's.
     Pages that a fork has changed are missed; to count them, the system would have to inspect every page.
     """
-    shared, files = _resident_bytes(parent) if parent is not None else (0, 0)
+    of_all, their_files = (0, 0) if zygote is None else _resident_bytes(zygote)
+    shared, files = (of_all, 0) if parent is None else _resident_bytes(parent)
     own = 0
     for anonymous, mapped in map(_resident_bytes, forks):
         own += max(0, anonymous - shared)
         files = max(files, mapped)
-    return shared + own + files
+    return max(0, shared - of_all) + own + max(0, files - their_files)
 
 
 def _resident_bytes(pid: int) -> tuple[int, int]:

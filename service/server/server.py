@@ -117,7 +117,7 @@ class DrainingServer(uvicorn.Server):
 
     def _engine_processes(self) -> list[int]:
         pools = [each.model.pool for each in self._service.library.versions if each.model is not None]
-        return [pid for pool in pools for pid in (*pool.pids, pool.parent_pid) if pid is not None]
+        return [pid for pool in pools for pid in (*pool.pids, pool.parent_pid, pool.zygote_pid) if pid is not None]
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()

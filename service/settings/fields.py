@@ -90,8 +90,8 @@ class Settings(AccessSettings, HubSettings):
         Group.MODELS,
         default=None,
         ge=1,
-        description="Resident memory of all engines. Above it, the least recently used idle models are unloaded until "
-        "the next request for them.",
+        description="Resident memory of all engines, without what all models share. Above it, the least recently used "
+        "idle models are unloaded until the next request for them.",
     )
     device: Device = setting(
         Group.ENGINES,

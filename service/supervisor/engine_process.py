@@ -16,7 +16,8 @@ from service.engine.channel import Frames, frame
 from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
-from service.supervisor.fork_server import Engine, ForkServer, UnusableCheckpoint
+from service.supervisor.fork_server import ForkServer
+from service.supervisor.forks import Engine, UnusableCheckpoint, reap
 from service.supervisor.generation import Generation
 from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
@@ -73,6 +74,11 @@ class EngineProcess:
     def parent_pid(self) -> int | None:
         """The id of the process that it is a fork of, while there is one."""
         return self._fork_server.pid
+
+    @property
+    def zygote_pid(self) -> int | None:
+        """The id of the process that the parent is a fork of, while there is one."""
+        return self._fork_server.zygote.pid
 
     @property
     def ready(self) -> bool:
@@ -254,9 +260,9 @@ class EngineProcess:
         if engine is None:
             return
         await engine.end(_STOP_SECONDS)
-        if self._options.forks:
+        if self._fork_server.zygote.forks:
             # Not awaited: a zombie must not delay the next engine.
-            reaping = asyncio.create_task(engine.reap())
+            reaping = asyncio.create_task(reap(engine.pid))
             self._reaping.add(reaping)
             reaping.add_done_callback(self._reaping.discard)
 

@@ -80,6 +80,11 @@ class EnginePool:
         """The id of the process that they are forks of, if there is one."""
         return next((engine.parent_pid for engine in self.engines), None)
 
+    @property
+    def zygote_pid(self) -> int | None:
+        """The id of the process that the parent is a fork of, if there is one."""
+        return next((engine.zygote_pid for engine in self.engines), None)
+
     def start(self) -> None:
         """Start all replicas; also possible after a stop."""
         self.running = True

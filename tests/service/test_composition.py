@@ -9,6 +9,7 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service import composition
+from service.composition import ModelBuilder
 from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
@@ -26,18 +27,10 @@ def test_each_replica_gets_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(replicas=3)
     config = load_config(EMBEDDED_MODEL)
     options = composition.engine_options(EMBEDDED_MODEL, config, settings)
-    engines = composition.build_pool("en-fr", options, settings, Metrics("0", "int8")).engines
+    engines = ModelBuilder(settings, Metrics("0", "int8")).pool("en-fr", options).engines
     fork_servers, numbers, *_ = zip(*(vars(each)["arguments"] for each in engines), strict=True)
     assert numbers == (0, 1, 2)
     assert len({*fork_servers}) == 1
-
-
-@pytest.mark.parametrize(("settings", "lends"), [({}, True), ({"models": "a,b"}, False)])
-def test_engines_lend_their_threads_where_there_is_one_model(settings: dict[str, Any], lends: bool) -> None:
-    """The engines of other models would not know that the cores are in use."""
-    config = load_config(EMBEDDED_MODEL)
-    options = composition.engine_options(EMBEDDED_MODEL, config, Settings(replicas=3, **settings))
-    assert (options.engines, options.lends_threads) == (3, lends)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -56,7 +49,7 @@ async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: T
 
     def is_kept(name: str, **settings: Any) -> bool:
         found = FoundModel("model", tmp_path / name, "")
-        model = composition.build_model(found, tmp_path / name, Settings(**settings), Metrics("0", "int8"), store)
+        model = ModelBuilder(Settings(**settings), Metrics("0", "int8"), store).build(found, tmp_path / name)
         generation = model.pool.submit(request, "").generation
         if not generation.finished:
             [shared] = model.pool.engines[0]._requests.in_flight
@@ -73,8 +66,8 @@ def test_a_shortlist_is_part_of_what_is_kept(tokenizer: Tokenizer, tmp_path: Pat
     found = FoundModel("model", tmp_path / "model", "")
 
     def submit(**settings: Any) -> ServedModel:
-        model = composition.build_model(
-            found, tmp_path / "model", Settings(replicas=1, **settings), Metrics("0", "int8"), store
+        model = ModelBuilder(Settings(replicas=1, **settings), Metrics("0", "int8"), store).build(
+            found, tmp_path / "model"
         )
         model.pool.submit(generation_request([5, 2], 9), "")
         return model
@@ -94,7 +87,7 @@ def test_a_model_without_a_shortlist(tokenizer: Tokenizer, tmp_path: Path, caplo
         composition.build_service(Settings(model=tmp_path / "model", shortlist=True))
     found, several = FoundModel("de-en", tmp_path / "model", ""), Settings(models=tmp_path, shortlist=True)
     with caplog.at_level("INFO"):
-        model = composition.build_model(found, tmp_path / "model", several, Metrics("0", "int8"))
+        model = ModelBuilder(several, Metrics("0", "int8")).build(found, tmp_path / "model")
     assert not model.uses_shortlist
     assert "model has no shortlist and writes all words" in caplog.messages
 

@@ -113,9 +113,20 @@ class Server:
         [pid] = pids
         return pid
 
+    def zygotes(self) -> list[int]:
+        """The server's child, which has imported PyTorch."""
+        return children(self.process.pid)
+
+    def fork_servers(self) -> list[int]:
+        """Forks of that, which have loaded models."""
+        return [pid for zygote in self.zygotes() for pid in children(zygote)]
+
     def engine_pids(self) -> list[int]:
-        """Forks of the server's child, which has loaded the model."""
-        return [pid for fork_server in children(self.process.pid) for pid in children(fork_server)]
+        """Forks of those."""
+        return [pid for fork_server in self.fork_servers() for pid in children(fork_server)]
+
+    def forking_pids(self) -> list[int]:
+        return [*self.zygotes(), *self.fork_servers()]
 
 
 def children(pid: int) -> list[int]:

@@ -20,12 +20,13 @@ def write_model(
     seed: int = 0,
     positions: int = 96,
     with_shortlist: bool = False,
+    ffn_dim: int = 64,
 ) -> None:
     """Nonsense from one language into another, `de-en`, in full: the same for the same seed."""
     config = ModelConfig(
         vocab_size=len(tokenizer),
         d_model=32,
-        ffn_dim=64,
+        ffn_dim=ffn_dim,
         num_heads=4,
         encoder_layers=2,
         decoder_layers=2,

@@ -125,7 +125,7 @@ def test_a_pair_is_fetched_by_its_first_request(index: FileServer, start_server:
 @pytest.mark.slow
 def test_the_disk_is_bounded_and_a_removed_model_comes_back(index: FileServer, start_server: StartServer) -> None:
     flags = ("--models", "argos:de-en,argos:en-fr", "--on-demand", "--cache-limit-gb", "1e-6")
-    with start_server(*flags, "--max-models-memory-mb", "450", constants={POLL: 0.2}) as server:
+    with start_server(*flags, "--max-models-memory-mb", "31", constants={POLL: 0.2}) as server:
         first = _post(server, "de", "en").json()
         assert _post(server, "en", "fr").status_code == 200
         deadline = time.monotonic() + START_SECONDS

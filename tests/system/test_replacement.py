@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import Server, StartServer, children, run_server
+from tests.system.conftest import Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, read_events, stream, text_of
 
@@ -120,7 +120,7 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, 
         for _ in range(rounds):
             running = asyncio.create_task(_texts(client, early))
             await asyncio.to_thread(server.wait_until_busy)
-            _kill([*children(server.process.pid), *server.engine_pids()])
+            _kill([*server.forking_pids(), *server.engine_pids()])
             while (await client.get("/readyz")).status_code == 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             results = await asyncio.gather(running, _texts(client, late))
@@ -194,7 +194,7 @@ async def test_streams_leave_a_replica_that_is_not_back_at_once(two: Damaged) ->
         running = asyncio.create_task(_texts(client, work))
         await asyncio.to_thread(server.wait_until_busy)
         lost, _ = server.engine_pids()
-        [fork_server] = children(server.process.pid)
+        [fork_server] = server.fork_servers()
         os.kill(fork_server, signal.SIGSTOP)
         _kill([lost])
         assert await running == expected
@@ -212,7 +212,7 @@ async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(two: Damaged)
         running = asyncio.create_task(_texts(client, early))
         await asyncio.to_thread(server.wait_until_busy)
         aside = model.rename(model.with_name("aside"))
-        _kill([*children(server.process.pid), *server.engine_pids()])
+        _kill([*server.forking_pids(), *server.engine_pids()])
         while "it has no config.json" not in server.log.read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         starting = asyncio.create_task(_texts(client, late))
@@ -239,7 +239,7 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(one
         assert await running == expected, "the fork server has the old weights"
         running = asyncio.create_task(_texts(client, [(text, {})]))
         await asyncio.to_thread(server.wait_until_busy)
-        _kill([*children(server.process.pid), *server.engine_pids()])
+        _kill([*server.forking_pids(), *server.engine_pids()])
         [ended] = await running
         assert isinstance(ended, Event)
         assert (ended.data["code"], reason in ended.data["error"]) == ("engine_failed", True)

@@ -102,16 +102,15 @@ def test_an_event_loop_that_hangs(environment: dict[str, str], tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "stuck", ["both", *(pytest.param(each, marks=pytest.mark.slow) for each in ("engines", "fork server"))]
+    "stuck", ["all", *(pytest.param(each, marks=pytest.mark.slow) for each in ("engines", "fork server", "zygote"))]
 )
 def test_processes_that_are_stuck(stuck: str, tmp_path: Path) -> None:
     with run_server(tmp_path / "log", *_FLAGS, "--replicas", "2") as server:
-        engines, fork_servers = server.engine_pids(), children(server.process.pid)
-        assert engines
-        assert fork_servers
-        chosen = {"engines": engines, "fork server": fork_servers, "both": [*engines, *fork_servers]}[stuck]
-        for pid in chosen:
-            os.kill(pid, signal.SIGSTOP)
+        pids = {"engines": server.engine_pids(), "fork server": server.fork_servers(), "zygote": server.zygotes()}
+        assert all(pids.values())
+        for kind in pids if stuck == "all" else [stuck]:
+            for pid in pids[kind]:
+                os.kill(pid, signal.SIGSTOP)
         _ends(server)
 
 
@@ -119,7 +118,7 @@ def test_a_killed_server_is_started_again_on_its_port_at_once(tmp_path: Path) ->
     """Its engines, which are stopped here, cannot keep the port: no other process has the socket."""
     port = free_port()
     with run_server(tmp_path / "log", port=port) as server, _clients(port):
-        for pid in (*server.engine_pids(), *children(server.process.pid)):
+        for pid in (*server.engine_pids(), *server.forking_pids()):
             os.kill(pid, signal.SIGSTOP)
         server.process.kill()
         server.process.wait()

@@ -5,14 +5,14 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import ENGINE_TIMEOUT, Server, StartServer, children, run_server
+from tests.system.conftest import ENGINE_TIMEOUT, Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
 
@@ -71,7 +71,10 @@ async def test_every_kind_of_stream_survives(server: Server) -> None:
             server.wait_for_metric("dragoman_slots_used", 0)
 
 
-async def test_streams_survive_the_process_that_has_loaded_the_model(server: Server) -> None:
+@pytest.mark.parametrize("kind", [Server.fork_servers, Server.forking_pids])
+async def test_streams_survive_the_processes_that_engines_are_forks_of(
+    server: Server, kind: Callable[[Server], list[int]]
+) -> None:
     """Alone, its loss is not noticed; with an engine's, the pause is longer."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
@@ -79,15 +82,16 @@ async def test_streams_survive_the_process_that_has_loaded_the_model(server: Ser
         expected = [_outlines(await stream(client, text)) for text in texts]
         for how in (signal.SIGKILL, signal.SIGSTOP):
             restarts = server.metric("dragoman_engine_restarts_total")
-            [engine], [has_loaded_it] = server.engine_pids(), children(server.process.pid)
-            os.kill(has_loaded_it, how)
+            [engine], lost = server.engine_pids(), kind(server)
+            for pid in lost:
+                os.kill(pid, how)
             assert [_outlines(await stream(client, text)) for text in texts] == expected
             assert server.metric("dragoman_engine_restarts_total") == restarts
             running = [asyncio.create_task(stream(client, text)) for text in texts]
             await asyncio.to_thread(server.wait_until_busy)
             os.kill(engine, signal.SIGKILL)
             assert [_outlines(events) for events in await asyncio.gather(*running)] == expected
-            assert children(server.process.pid) != [has_loaded_it]
+            assert set(kind(server)).isdisjoint(lost)
 
 
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:
@@ -98,8 +102,7 @@ def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_serve
     with start_server("--model", str(model)) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         weights.write_bytes(whole[:-1000])
         engine = server.wait_for_engine()
-        [has_loaded_it] = children(server.process.pid)
-        for pid in (has_loaded_it, engine):
+        for pid in (*server.fork_servers(), engine):
             os.kill(pid, signal.SIGKILL)
         server.wait_for_metric("dragoman_engine_restarts_total", 3, seconds=60)
         assert client.get("/readyz").status_code == 503

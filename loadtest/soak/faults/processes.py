@@ -32,7 +32,7 @@ async def whole(site: Site) -> AsyncIterator[int]:
         while (
             len((now := site.server.processes()).engines) != ENGINES
             or len(now.fork_servers) != 1
-            or not _runs_its_program(now.fork_servers[0].pid)
+            or len(now.zygotes) != 1
         ):
             if time.monotonic() > deadline:
                 raise Broken(f"{len(now.engines)} engines and {len(now.fork_servers)} fork servers before the fault")
@@ -58,7 +58,7 @@ class Loss(NamedTuple):
         """Raises `Broken` if `log_bytes` into the log, the processes are not replaced."""
         server = site.server
         engines = site.rng.sample(server.engines(), self.engines)
-        fork_servers = server.fork_servers() if self.fork_server is not None else []
+        fork_servers = server.forking() if self.fork_server is not None else []
         # First, or it would write down, or not, what happens to the others in the moment before its end.
         if self.http:
             site.supervisor.kill()
@@ -101,14 +101,6 @@ async def _answers(site: Site) -> bool:
     try:
         return await is_ready(site.client)
     except httpx.TransportError:
-        return False
-
-
-def _runs_its_program(pid: int) -> bool:
-    """Return False for a child that is still a copy of the HTTP process, which waits for it: stopped, it stops both."""
-    try:
-        return b"service.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
         return False
 
 

@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 
 from service.engine.messages import Cancel, Command, EngineOptions, Report
-from service.engine.thread_lending import MOST_THREADS, LendingChannel, ThreadLending, lending_among
+from service.engine.thread_lending import MOST_THREADS, Lenders, LendingChannel, ThreadLending, lending_among
 
 LONG_ENOUGH_SECONDS = 0.02
 
@@ -38,7 +38,7 @@ class Observed:
 @pytest.fixture
 def lending(operators: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadLending]:
     monkeypatch.setattr(os, "getppid", os.getpid)
-    lending = ThreadLending(engines=2, threads=2)
+    lending = ThreadLending(Lenders(), 0, engines=2, threads=2)
     lending.join(0, Observed())
     yield lending
     torch.ops.dragoman.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
@@ -78,9 +78,7 @@ def test_engines_of_a_fork_server_that_is_gone_borrow_no_more(
 
 def test_one_engine_does_not_borrow_without_bound(operators: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getppid", os.getpid)
-    many = ThreadLending(engines=64, threads=64)
-    for engine in range(64):
-        many.lend(engine)
+    many = ThreadLending(Lenders(), 0, engines=64, threads=64)
     many.join(0, Observed())
     assert usable_threads() == MOST_THREADS
     torch.ops.dragoman.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
@@ -96,9 +94,22 @@ def test_engines_have_no_more_threads_together_than_there_are_cores(
     """And leave one core to the HTTP process where the system limits processor time."""
     monkeypatch.setattr("service.engine.thread_lending.usable_cores", lambda: cores)
     monkeypatch.setattr("service.engine.thread_lending.has_cpu_limit", lambda: limited)
-    options = EngineOptions("", "int8", threads, 64, 8, 64, engines=engines, lends_threads=True, forks=True)
-    lending = lending_among(options)
+    options = EngineOptions("", "int8", threads, 64, 8, 64, engines=engines, first_lender=0)
+    lending = lending_among(options, Lenders())
     assert lending is not None
     assert lending.threads == together
-    assert lending_among(replace(options, lends_threads=False)) is None
-    assert lending_among(replace(options, forks=False)) is None
+    assert lending_among(replace(options, first_lender=-1), Lenders()) is None
+    assert lending_among(options, None) is None, "nothing forks"
+
+
+def test_engines_of_all_models_share_the_threads(lending: ThreadLending) -> None:
+    first = LendingChannel(Observed(), lending, 0)
+    other_model = ThreadLending(lending._lenders, 2, engines=2, threads=2)
+    first.receive(wait=False)
+    assert usable_threads() == 2
+    other_model.extend()
+    other_model.take_back(3)
+    first.receive(wait=False)
+    assert usable_threads() == 1
+    other_model.lend(3)
+    assert usable_threads() == 2

@@ -31,6 +31,7 @@ class Pool:
         self._pid = pid
 
     parent_pid = None
+    zygote_pid = None
 
     @property
     def pids(self) -> list[int]:
@@ -48,7 +49,8 @@ class Model:
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each process as many megabytes as its id."""
-    monkeypatch.setattr("service.registry.model_version.resident_bytes", lambda parent, pids: sum(pids) * MEGABYTE)
+    found = "service.registry.model_version.resident_bytes"
+    monkeypatch.setattr(found, lambda parent, pids, zygote: sum(pids) * MEGABYTE)
 
 
 def _loaded(name: str, megabytes: int, used_at: float = 0.0, load: int = 0) -> ModelVersion:

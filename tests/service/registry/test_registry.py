@@ -73,7 +73,7 @@ async def test_a_model_and_its_request_removed_during_the_load(library: ModelReg
     model.acquire("a request")
     generation = model.pool.submit(generation_request([5, 2], 3))
     async with asyncio.timeout(20):
-        while model.pool.parent_pid is None:  # noqa: ASYNC110
+        while model.pool.zygote_pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert version.state is State.LOADING
         library._retire_all([version])
@@ -84,7 +84,7 @@ async def test_a_model_and_its_request_removed_during_the_load(library: ModelReg
         await asyncio.gather(*library._tasks, return_exceptions=True)
     assert library.versions == []
     assert not library._loader._loading.locked()
-    assert model.pool.parent_pid is None
+    assert model.pool.parent_pid is model.pool.zygote_pid is None
 
 
 async def test_a_stopped_start_fails_its_waiters_with_the_reason(library: ModelRegistry) -> None:

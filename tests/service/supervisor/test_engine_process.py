@@ -17,7 +17,8 @@ from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
-from service.supervisor.fork_server import Engine, ForkServer
+from service.supervisor.fork_server import ForkServer, Zygote
+from service.supervisor.forks import Engine
 from tests.generation_requests import generation_request, submitted
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
@@ -81,22 +82,27 @@ sys.path.insert(0, {root!r})
 from service.engine.channel import SocketChannel, frame
 from service.engine.messages import Admitted, Forked, Loaded, Ready
 
-control = socket.socket(fileno=int(sys.argv[4]))
-control.sendall(frame(Loaded()))
-while True:
-    message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-    if not message:
-        break
-    pid = os.fork()
-    if pid == 0:
-        channel = SocketChannel(socket.socket(fileno=descriptors[0]))
-        channel.send(Ready(0, "cpu"))
-        [submit] = channel.receive(wait=True)
-        if {announces}:
-            channel.send(Admitted([submit.request_id], [0.0]))
-        os._exit(1)
-    control.sendall(frame(Forked(pid)))
-    os.close(descriptors[0])
+def next_fork(control):
+    control.sendall(frame(Loaded()))
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            os._exit(0)
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            return socket.socket(fileno=descriptors[0])
+        control.sendall(frame(Forked(pid)))
+        os.close(descriptors[0])
+
+control = next_fork(socket.socket(fileno=int(sys.argv[4])))
+control.recv(1 << 16)  # the options
+channel = SocketChannel(next_fork(control))
+channel.send(Ready(0, "cpu"))
+[submit] = channel.receive(wait=True)
+if {announces}:
+    channel.send(Admitted([submit.request_id], [0.0]))
+os._exit(1)
 """
 
 
@@ -274,8 +280,8 @@ def _ended_engine(commands: _NotedCommands) -> Engine:
 
 async def test_commands_of_one_turn_are_written_together() -> None:
     """Commands that were not written when an engine ended are not written to the next one."""
-    options = EngineOptions("", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8, forks=False)
-    process = EngineProcess(ForkServer(options), 0, EngineObserver())
+    options = EngineOptions("", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+    process = EngineProcess(ForkServer(options, Zygote(forks=False)), 0, EngineObserver())
     first, second = _NotedCommands(), _NotedCommands()
     process._engine = _ended_engine(first)
     for number in (1, 2):

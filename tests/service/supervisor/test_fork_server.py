@@ -15,13 +15,13 @@ from typing import Final
 import msgspec
 import pytest
 
-from service.engine.messages import EngineOptions
+from service.engine.messages import MOST_LENDERS, EngineOptions
 from service.errors import EngineFailed
 from service.process.hardware import has_cpu_limit, usable_cores
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
-from service.supervisor.fork_server import ForkServer
+from service.supervisor.fork_server import ForkServer, Zygote
 from service.supervisor.generation import Reader
 from tests.generation_requests import generation_request, submitted
 
@@ -48,8 +48,8 @@ class Replicas:
 
 
 @asynccontextmanager
-async def running(options: EngineOptions) -> AsyncIterator[Replicas]:
-    fork_server = ForkServer(options)
+async def running(fork_server: ForkServer | None = None) -> AsyncIterator[Replicas]:
+    fork_server = fork_server or ForkServer(OPTIONS)
     engines = [EngineProcess(fork_server, number, EngineObserver()) for number in range(2)]
     for engine in engines:
         engine.start()
@@ -78,7 +78,7 @@ async def _ids(reader: Reader) -> list[int]:
 
 
 async def test_replicas_share_the_weights() -> None:
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         first, second = replicas.engines
         assert await _ids(submitted(first, REQUEST)) == await _ids(submitted(second, REQUEST))
         maps = Path(f"/proc/{_pid(first)}/smaps_rollup").read_text()  # noqa: ASYNC240
@@ -88,7 +88,7 @@ async def test_replicas_share_the_weights() -> None:
 
 
 async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None:
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -105,7 +105,7 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None
 
 async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.01)
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         engines = {_pid(engine) for engine in replicas.engines}
         gone: set[int | None] = {None}
         async with asyncio.timeout(60):
@@ -121,7 +121,7 @@ async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(monkeypa
 
 async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
-    async with asyncio.timeout(60), running(OPTIONS) as replicas:
+    async with asyncio.timeout(60), running() as replicas:
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
@@ -129,8 +129,54 @@ async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypa
         os.kill(replicas.forking(), signal.SIGSTOP)  # so that it would load for ever
 
 
+async def test_models_share_a_zygote_and_outlive_it(caplog: pytest.LogCaptureFixture) -> None:
+    zygote = Zygote()
+    async with running(ForkServer(OPTIONS, zygote)) as one, running(ForkServer(OPTIONS, zygote)) as other:
+        gone = zygote.pid
+        assert gone is not None
+        text = await _ids(submitted(one.engines[0], REQUEST))
+        maps = Path(f"/proc/{other.forking()}/smaps_rollup").read_text()  # noqa: ASYNC240
+        fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
+        own, shared = (int(fields[name].split()[0]) for name in ("Private_Dirty", "Shared_Dirty"))
+        assert shared > 3 * own
+        os.kill(gone, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            while zygote.pid in (gone, None):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert "the zygote has died, starting another" in caplog.messages
+        before = one.forking(), other.forking()
+        await one.lose(one.engines[0], text)
+        assert (one.forking(), other.forking()) == before
+        os.kill(before[1], signal.SIGKILL)
+        async with asyncio.timeout(60):
+            while other.fork_server.pid in (before[1], None):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await other.lose(other.engines[1], text)
+    assert zygote.pid is None
+
+
+async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
+    zygote = Zygote()
+    async with running(ForkServer(OPTIONS, zygote)) as one:
+        gone = zygote.pid
+        assert gone is not None
+        os.kill(gone, signal.SIGSTOP)
+        async with running(ForkServer(OPTIONS, zygote)) as other:
+            assert zygote.pid != gone
+            text = await _ids(submitted(one.engines[0], REQUEST))
+            assert await _ids(submitted(other.engines[0], REQUEST)) == text
+
+
+def test_lenders_have_numbers_of_their_own() -> None:
+    zygote = Zygote()
+    one, two, three = object(), object(), object()
+    assert [zygote.number_lenders(each, 2) for each in (one, two, one, three)] == [0, 2, 0, 4]
+    assert zygote.number_lenders(object(), MOST_LENDERS - 5) == -1
+    assert zygote.number_lenders(object(), MOST_LENDERS - 6) == 6
+
+
 async def test_a_fork_server_that_does_not_answer_is_replaced() -> None:
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -155,14 +201,14 @@ if os.path.getsize({starts!r}) <= {silent} * len("started\\n"):
 sys.argv = sys.argv[3:]
 runpy.run_module("service.engine", run_name="__main__")
 """
-"""The first fork servers load the model and do not answer, as on a machine that does not come to it."""
+"""The first zygotes load and do not answer, as on a machine that does not come to it."""
 
 
 @pytest.mark.parametrize(("silent", "comes_up"), [(2, True), (3, False)])
-async def test_a_first_start_survives_fork_servers_that_do_not_answer(
+async def test_a_first_start_survives_zygotes_that_do_not_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, silent: int, comes_up: bool
 ) -> None:
-    monkeypatch.setattr("service.supervisor.fork_server._STANDSTILL_SECONDS", 0.1)
+    monkeypatch.setattr("service.supervisor.forks._STANDSTILL_SECONDS", 0.1)
     program, starts = tmp_path / "engine", tmp_path / "starts"
     program.write_text(
         _ANSWERS_LATER.format(python=sys.executable, root=str(Path.cwd()), starts=str(starts), silent=silent)
@@ -176,7 +222,7 @@ async def test_a_first_start_survives_fork_servers_that_do_not_answer(
             await engine.wait_until_started()
             assert await _ids(submitted(engine, REQUEST))
         else:
-            with pytest.raises(EngineFailed, match="none of 3 fork servers has answered"):
+            with pytest.raises(EngineFailed, match="none of 3 zygotes has answered"):
                 await engine.wait_until_started()
     finally:
         await engine.stop()
@@ -190,7 +236,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("service.supervisor.fork_server._LEAST_LOAD_SECONDS", 1.0)
     monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
-    async with asyncio.timeout(120), running(OPTIONS) as replicas:
+    async with asyncio.timeout(120), running() as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -201,7 +247,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
         os.kill(hangs, signal.SIGSTOP)
         await replicas.lose(first, text)
         reasons = [vars(record).get("reason", "") for record in caplog.records]
-        assert any(reason.startswith("the model was not loaded after") for reason in reasons)
+        assert any(reason.startswith("the fork server was not ready after") for reason in reasons)
         assert replicas.forking() != hangs
         await replicas.lose(second, text)
 
@@ -219,7 +265,7 @@ def inherits_orphans() -> Iterator[None]:
 @pytest.mark.usefixtures("inherits_orphans")
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) -> None:
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -237,7 +283,7 @@ async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) ->
 
 async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture) -> None:
     """The system may have no room for another process, for a while."""
-    async with running(OPTIONS) as replicas:
+    async with running() as replicas:
         [engine, _] = replicas.engines
         text = await _ids(submitted(engine, REQUEST))
         parent = replicas.forking()
@@ -256,14 +302,11 @@ async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.slow
 async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
-    async with running(OPTIONS) as forked:
+    async with running() as forked:
         text = await _ids(submitted(forked.engines[0], REQUEST))
-    options = EngineOptions(
-        checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64, forks=False
-    )
-    async with running(options) as replicas:
+    async with running(ForkServer(OPTIONS, Zygote(forks=False))) as replicas:
         first, second = replicas.engines
-        assert replicas.fork_server.pid is None
+        assert replicas.fork_server.pid is replicas.fork_server.zygote.pid is None
         assert first.pid != second.pid
         assert await _ids(submitted(second, REQUEST)) == text
         await replicas.lose(first, text)
@@ -275,7 +318,7 @@ async def test_an_engine_has_the_thread_of_one_without_work() -> None:
     long = generation_request([50, 60, 70, 80, 90] * 10 + [2], 60)
     texts, threads = [], []
     for options in (OPTIONS, lends):
-        async with running(options) as replicas:
+        async with running(ForkServer(options)) as replicas:
             first = replicas.engines[0]
             await asyncio.sleep(0.01)  # the other one shall have had no work for longer than a millisecond
             texts.append(await _ids(submitted(first, long)))

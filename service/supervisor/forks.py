@@ -1,0 +1,207 @@
+"""The HTTP process's handles on processes at the other ends of sockets: engines, and those that fork them."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from typing import Final
+
+import msgspec
+
+from service.engine.channel import Frames, frame
+from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
+from service.errors import EngineFailed
+from service.process.interpreter import python_command
+from service.supervisor.watchdog import Watchdog
+
+_READ_BYTES: Final = 1 << 16
+_FORK_SECONDS: Final = 30.0  # it takes milliseconds, but a loaded machine may not come to it
+_STANDSTILL_SECONDS: Final = 2.0
+_CHECK_SECONDS: Final = 0.5
+_REAP_SECONDS: Final = 0.01
+_REAP_TRIES: Final = 500
+
+
+class UnusableCheckpoint(EngineFailed):
+    """The files of a checkpoint are damaged, or others than at the start of the server."""
+
+
+async def reap(pid: int) -> None:
+    """Reap a process that has ended: the first process of a container inherits forks whose parent has died."""
+    for _ in range(_REAP_TRIES):
+        try:
+            if os.waitpid(pid, os.WNOHANG) != (0, 0):  # noqa: ASYNC222
+                return
+        except ChildProcessError:
+            # A dying parent still has it: it is inherited a moment later, or the system reaps it.
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+        await asyncio.sleep(_REAP_SECONDS)
+
+
+class Engine:
+    """An engine process at the other end of a socket.
+
+    `reports` end with the process, and the process ends with `commands`.
+    """
+
+    def __init__(self, pid: int, reports: asyncio.StreamReader, commands: asyncio.StreamWriter) -> None:
+        self.pid = pid
+        self.reports = reports
+        self.commands = commands
+
+    def kill(self) -> None:
+        """Kill the process; only while `reports` has not ended, because its id may be another process's afterwards."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    async def end(self, patience: float) -> None:
+        """Wait until the process has ended; kill it after so many seconds."""
+        try:
+            async with asyncio.timeout(patience):
+                if not self.commands.is_closing():
+                    self.commands.write_eof()
+                while await self.reports.read(_READ_BYTES):
+                    pass
+        except TimeoutError:
+            self.kill()
+        except OSError:
+            pass  # it has ended
+        self.commands.close()
+
+
+class ForkingProcess:
+    """A process that forks, and the socket that carries requests for forks and ends with the process.
+
+    It is used by one request at a time, because a reply does not say to which it belongs.
+    """
+
+    def __init__(self, pid: int, control: socket.socket, child: asyncio.subprocess.Process | None = None) -> None:
+        """`child` is the process if this process has started it; nobody else could reap it."""
+        self.pid = pid
+        self._control = control
+        self._child = child
+        self._replies: asyncio.Queue[ForkReply | None] = asyncio.Queue()
+        """None comes last, when the process has ended."""
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, log_level: str, *, forks: bool) -> "ForkingProcess":
+        """Start `python -m service.engine`, which imports what all engines share. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        command = python_command("-m", "service.engine", str(theirs.fileno()), log_level)
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command,
+                *([] if forks else ["alone"]),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=2,  # a library that prints
+                pass_fds=[theirs.fileno()],
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(child.pid, ours, child)
+
+    async def fork(self, number: int) -> tuple[int, socket.socket]:
+        """Return the id of a fork, and the socket whose other end it has.
+
+        Raises `EngineFailed` if there can be none; EOFError or ConnectionError if this process is gone, TimeoutError if
+        it has hung.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            socket.send_fds(self._control, [bytes([number])], [theirs.fileno()])
+            reply = await self._reply(_FORK_SECONDS)
+            if isinstance(reply, Failed):
+                raise EngineFailed(reply.reason)
+            assert isinstance(reply, Forked)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return reply.pid, ours
+
+    async def fork_for_model(self, options: EngineOptions) -> "ForkingProcess":
+        """Fork a process that loads a model, and that forks its engines. Raises as `fork` does."""
+        pid, control = await self.fork(0)
+        with contextlib.suppress(ConnectionError):  # it has ended, which is read
+            await asyncio.get_running_loop().sock_sendall(control, frame(options))
+        return ForkingProcess(pid, control, self._child if pid == self.pid else None)
+
+    async def loaded(self, seconds: float) -> None:
+        """Wait until it has loaded what its forks share.
+
+        Raises `EngineFailed` with the reported reason, EOFError if the process ends, and TimeoutError if loading takes
+        longer than `seconds` or the process is stopped.
+        """
+        # It may sleep for long: another process compiles the operators.
+        reply = await self._reply(seconds, may_sleep=True)
+        if isinstance(reply, Failed):
+            raise UnusableCheckpoint(reply.reason) if reply.checkpoint else EngineFailed(reply.reason)
+
+    async def _reply(self, seconds: float, *, may_sleep: bool = False) -> ForkReply:
+        """Return the next reply, unless the process ends or hangs."""
+        waiting = asyncio.create_task(self._replies.get())
+        watchdog = Watchdog(self.pid, _STANDSTILL_SECONDS, may_sleep=may_sleep)
+        started = time.monotonic()
+        try:
+            while not (await asyncio.wait({waiting}, timeout=_CHECK_SECONDS))[0]:
+                if watchdog.is_hung(started, seconds):
+                    raise TimeoutError(f"no answer after {time.monotonic() - started:.1f} s")
+        finally:
+            waiting.cancel()
+        if (reply := waiting.result()) is None:
+            raise EOFError("it has ended")
+        return reply
+
+    async def _read(self) -> None:
+        """Read all replies, until the process has ended."""
+        receive = asyncio.get_running_loop().sock_recv
+        frames = Frames()
+        try:
+            while data := await receive(self._control, _READ_BYTES):
+                for body in frames.feed(data):
+                    self._replies.put_nowait(msgspec.msgpack.decode(body, type=ForkReply))
+        except ConnectionError:
+            pass
+        finally:
+            self._replies.put_nowait(None)
+
+    async def ended(self) -> None:
+        """Wait until the process has ended, and reap it."""
+        await asyncio.wait({self._reading})
+        self._control.close()
+        await (reap(self.pid) if self._child is None else self._child.wait())
+
+    def release(self) -> None:
+        """Ask for nothing more: it ends when its forks have ended."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    async def forget(self) -> None:
+        """Close the socket to a process that has become what it was to fork."""
+        self._reading.cancel()
+        # Closed before the loop has forgotten it, its number could be another socket's, and be read here.
+        await asyncio.wait({self._reading})
+        self._control.close()
+
+    async def end(self, patience: float) -> None:
+        """Wait for the end for so many seconds, then kill the process; its forks go on."""
+        self.release()
+        try:
+            async with asyncio.timeout(patience):
+                await asyncio.wait({self._reading})
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        await self.ended()
