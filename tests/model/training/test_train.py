@@ -309,6 +309,7 @@ def test_a_disk_that_fills_up_ends_a_run_with_one_line(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(experiment: TrainConfig, tmp_path: Path) -> None:
     """Two processes with two batches each a step, as one process with four; and not as one with two."""
     options = {"max_steps": 3, "warmup_steps": 1, "clip_norm": 1e9, "batch_tokens": 128}
