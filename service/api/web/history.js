@@ -19,7 +19,7 @@ export class HistoryView {
   }
 
   entries() {
-    return browser.list(PLACE);
+    return browser.list(PLACE, ["text", "translation", "source", "target"]);
   }
 
   /** Add {text, translation, source, target}; a text that goes on replaces its beginning. */

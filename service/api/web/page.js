@@ -50,6 +50,7 @@ const translator = new Translator(
     onStart: (translation) => direction.detect(translation),
     onFinish: finish,
     onFail: fail,
+    onReturn: reconnect,
   },
 );
 const terms = new TermsView($("terms"), { direction: () => direction.known, onChange: typed });
@@ -94,6 +95,12 @@ async function connect() {
   documents.offer(settings);
   direction.offer(known, settings.language);
   source.text ||= readAddress().text ?? "";
+}
+
+/** The server that has returned may have other languages. */
+async function reconnect() {
+  await connect();
+  if (translator.complete) direction.detect(translator.translation);
 }
 
 // --- translating

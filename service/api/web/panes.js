@@ -1,6 +1,6 @@
 // The two panes of text: they grow together, and beyond their greatest height they scroll together.
 
-/** Scroll the other pane by the same share when the reader scrolls one; a pane that scrolls by itself moves no other. */
+/** Scroll the other pane by the same share when the reader scrolls one; one that scrolls by itself moves no other. */
 export function scrollTogether(panes) {
   let led = null;
   for (const pane of panes) {
@@ -11,7 +11,8 @@ export function scrollTogether(panes) {
       if (led !== pane) return;
       const way = pane.scrollHeight - pane.clientHeight;
       for (const other of panes) {
-        if (other !== pane && way > 0) other.scrollTop = (pane.scrollTop / way) * (other.scrollHeight - other.clientHeight);
+        if (other === pane || way <= 0) continue;
+        other.scrollTop = (pane.scrollTop / way) * (other.scrollHeight - other.clientHeight);
       }
     });
   }

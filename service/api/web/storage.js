@@ -27,10 +27,11 @@ class Store {
     }
   }
 
-  /** Return a list of objects; anything else is an empty one. */
-  list(name) {
+  /** Return a list of objects whose `fields` are strings; what is none of these is left out. */
+  list(name, fields) {
     const found = this.get(name, []);
-    return Array.isArray(found) ? found.filter((each) => each && typeof each === "object") : [];
+    const whole = (each) => fields.every((field) => typeof each?.[field] === "string");
+    return Array.isArray(found) ? found.filter(whole) : [];
   }
 }
 

@@ -17,7 +17,7 @@ export class TermsView {
   }
 
   get terms() {
-    return browser.list(PLACE);
+    return browser.list(PLACE, ["term", "translation", "source", "target"]);
   }
 
   /** The terms of a text in the chosen languages, as a request has them; undefined without any. */

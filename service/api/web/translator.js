@@ -11,7 +11,7 @@ export class Translator {
   /**
    * `views` are the page's `source`, `target`, `inside`, `state` and `beam`. `fields` returns the chosen languages and
    * terms of a text. `onBegin`, `onStart(translation)`, `onFinish(translation)` and `onFail(error, translation)` hear
-   * of a translation.
+   * of a translation, and `onReturn` that the server was away meanwhile.
    */
   constructor(views, { api, fields, ...listeners }) {
     Object.assign(this, views, { api, fields, ...listeners });
@@ -48,12 +48,18 @@ export class Translator {
     this.target.draw();
     report();
     this.inside.finish();
+    if (this.waited) this.onReturn();
+    this.waited = false;
   }
 
   async read(translation, signal) {
     const body = this.request(translation.text);
     const send = (id) => this.send(body, { signal, id });
-    for await (const event of events(send, { signal, onWait: (reason) => this.state.wait(reason) })) {
+    const onWait = (reason) => {
+      this.waited = true;
+      this.state.wait(reason);
+    };
+    for await (const event of events(send, { signal, onWait })) {
       this.state.goOn();
       if (event.event === "start") this.inside.show(translation);
       translation.apply(event);

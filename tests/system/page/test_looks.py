@@ -78,6 +78,7 @@ def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, schem
     context = browser.new_context(
         base_url=server.url,
         locale=locale,
+        viewport=PHONE if locale == "ar-EG" else DESKTOP,
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",
         bypass_csp=True,

@@ -78,6 +78,8 @@ def test_history_is_kept_in_the_browser_until_it_is_forgotten(context: BrowserCo
 
 def test_a_damaged_history_is_an_empty_one(page: Page) -> None:
     page.evaluate("localStorage.setItem('history', '[{')")
+    page.evaluate("localStorage.setItem('terms', '[3, null, {\"term\": 1}]')")
+    page.evaluate("localStorage.setItem('languages', '[]')")
     page.reload()
     expect(page.locator("#history")).to_be_hidden()
     page.locator("#text").fill("Yes.")

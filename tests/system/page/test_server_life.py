@@ -64,7 +64,16 @@ def test_a_proxy_without_its_server_is_no_error(context: BrowserContext, complai
             route.continue_()
 
     page.route("**/translate", answer)
-    page.goto("/?q=Yes.&source=en&target=fr")
+    targets = ["fr"]
+    page.route(
+        "**/languages", lambda route: route.fulfill(json=[{"code": "en", "name": "English", "targets": targets}])
+    )
+    page.goto("/")
+    expect(page.locator("#to option")).to_have_text(["French"])
+    targets.append("it")
+    page.locator("#text").fill("Yes.")
     expect(page.locator("#output")).to_have_text("Oui.")
     assert not answers
+    expect(page.locator("#to option")).to_have_text(["French", "Italian"])  # the server that returned has more
+    expect(page.locator("#to")).to_have_value("fr")
     assert len(complaints) == 2
