@@ -23,11 +23,13 @@ _FRONT_MATTER: Final = regex.compile(
     r"\ufeff?(---|\+\+\+)[ \t]*+\r?\n(?P<fields>.*?)^\1[ \t]*+(?:\r?\n|\Z)", regex.M | regex.S
 )
 _FIELDS: Final = frozenset("title description summary subtitle linkTitle sidebar_label lead excerpt tagline".split())
+_HOME_FIELDS: Final = frozenset("text tagline title details linkText alt".split())
 _TOML: Final = regex.compile(rf'^(?:{"|".join(_FIELDS)})\s*=\s*"(?P<text>(?:[^"\\\n]++|\\.)*+)"', regex.M)
 _LONGEST: Final = 40_000
 """Characters of a paragraph: any number of them would take quadratic time."""
 _DIRECTIVE_TITLE: Final = regex.compile(
     r'[\s>*+-]*(?:(?:!!!|\?\?\?\+?|===[!+]*)[^"\n]*"(?P<text>[^"\n]+)"'
+    r"|/{3,}[ \t]*+[\w-]++[ \t]*+\|[ \t]*+(?P<text>[^\n]*\S)"
     r"|:{3,}\s*+(?:\{[^{}\n]*\}|[\w-]++)(?:\[(?P<text>[^\]\n]+)\]|[ \t]++(?!\{)(?P<text>[^\n]*[^\s:{]))?)"
 )
 _ALERT: Final = regex.compile(r"\[![\w-]+\][-+]?")
@@ -35,6 +37,8 @@ _SCRIPT: Final = regex.compile(r"(?:import\s[^\n]*['\"]|export\s+(?:const|defaul
 _COPIED_LINE: Final = regex.compile(
     r"\{(?![{%])[^\n]*\}$|\\[A-Za-z]+(?:\[[^\]\n]*\]|\{[^}\n]*\})*$|\[\[?_?TOC_?\]?\]$|-{1,2}8<-{1,2}|%%.*%%$", regex.I
 )
+_SLASHES: Final = regex.compile(r"/{3,}[ \t]*+(?:[\w-]++(?:[ \t]*+\|[^\n]*)?)?$")
+"""The first or last line of a block such as `/// note | Title`."""
 _SHORTCODE: Final = regex.compile(r"(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>)$")
 _MARKS: Final = regex.compile(r"\*\[[^\]\n]+\]:\s*+|\[[ xX]\]\s++")
 """An abbreviation, or a box to check."""
@@ -58,12 +62,17 @@ def _front_matter(found: regex.Match[str]) -> Iterator[Piece]:
     yield found[0][: found.start("fields")]
     try:
         if found[1] == "---":
-            yield from list(split_passages(fields, yaml_passages(fields, _FIELDS.__contains__)))
+            yield from list(split_passages(fields, yaml_passages(fields, _is_text)))
         else:
             yield from _cut(fields, _TOML, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'), "title")
     except InvalidRequest:  # a template of a site may have fields that are no YAML
         yield fields
     yield found[0][found.end("fields") :]
+
+
+def _is_text(path: Sequence[str]) -> bool:
+    """Return True for a field of front matter that a reader sees; a page of VitePress may have its texts there."""
+    return path[0] in _FIELDS if len(path) == 1 else path[0] in ("hero", "features") and path[-1] in _HOME_FIELDS
 
 
 def _cut(
@@ -154,11 +163,11 @@ class _Reader:
             elif _COPIED_LINE.match(content.rstrip()):
                 yield from self._lines_of(line + first, lines[first:number], context)
                 first = number + 1
-            elif _SHORTCODE.match(content.rstrip()):
+            elif _SHORTCODE.match(content.rstrip()) or _SLASHES.match(content.rstrip()):
                 yield from self._lines_of(line + first, lines[first:number], context)
                 start, end = places[number]
                 yield from self._until(start)
-                yield from _cut(self._take(end), _ARGUMENT)
+                yield from _cut(self._take(end), _DIRECTIVE_TITLE if content.startswith("///") else _ARGUMENT)
                 first = number + 1
         yield from self._lines_of(line + first, lines[first:], context)
 

@@ -1,6 +1,6 @@
 """YAML: the values that are text, each written in its own style again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,15 +23,12 @@ def read_yaml(text: str, _: ReadOptions) -> Iterator[Passage]:
     return yaml_passages(text)
 
 
-def yaml_passages(text: str, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Passage]:
-    """Read the values of fields, at any depth, whose outermost field is wanted."""
+def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda path: True) -> Iterator[Passage]:
+    """Read the values, at any depth, whose path is wanted: the names of the fields around them."""
     start = len(text) - len(text.removeprefix("\ufeff"))
     try:
         for document in yaml.compose_all(text[start:], yaml.CSafeLoader):
-            fields = document.value if isinstance(document, yaml.MappingNode) else [(None, document)]
-            for name, value in fields:
-                if name is None or wanted(name.value):
-                    yield from _values(text, start, value, 0)
+            yield from _values(text, start, document, (), wanted)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidRequest("file", f"the YAML is broken: {error.problem} (line {line})") from None
@@ -39,16 +36,18 @@ def yaml_passages(text: str, wanted: Callable[[str], bool] = lambda name: True) 
         raise InvalidRequest("file", "the YAML is broken: it has characters that YAML forbids") from None
 
 
-def _values(text: str, start: int, node: yaml.Node | None, depth: int) -> Iterator[Passage]:
-    if depth > _DEEPEST:
+def _values(
+    text: str, start: int, node: yaml.Node | None, path: tuple[str, ...], wanted: Callable[[Sequence[str]], bool]
+) -> Iterator[Passage]:
+    if len(path) > _DEEPEST:
         raise InvalidRequest("file", f"the YAML is nested deeper than {_DEEPEST} levels")
     if isinstance(node, yaml.MappingNode):
-        for _, value in node.value:
-            yield from _values(text, start, value, depth + 1)
+        for name, value in node.value:
+            yield from _values(text, start, value, (*path, str(name.value)), wanted)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _values(text, start, value, depth + 1)
-    elif isinstance(node, yaml.ScalarNode) and node.tag == _TEXT:
+            yield from _values(text, start, value, (*path, ""), wanted)
+    elif isinstance(node, yaml.ScalarNode) and node.tag == _TEXT and wanted(path):
         place = start + node.start_mark.index, start + node.end_mark.index
         raw = text[slice(*place)]
         if raw[:1] == "*":

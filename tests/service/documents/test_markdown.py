@@ -84,6 +84,11 @@ CASES = {
         "??? tip\n\n    ```sh\n    ls\n    ```\n\n    Body.\n",
         "??? tip\n\n    ```sh\n    ls\n    ```\n\n    BODY.\n",
     ),
+    "blocks of slashes": ("/// note | Title\nBody.\n///\n", "/// note | TITLE\nBODY.\n///\n"),
+    "home page": (
+        "---\nlayout: home\nhero:\n  name: no\n  text: Fast\nfeatures:\n  - icon: a b\n    details: So so\n---\n",
+        "---\nlayout: home\nhero:\n  name: no\n  text: FAST\nfeatures:\n  - icon: a b\n    details: SO SO\n---\n",
+    ),
     "tabs": ('=== "Linux"\n\n    Run it.\n', '=== "LINUX"\n\n    RUN IT.\n'),
     "container": ("::: warning\nBody.\n:::\n", "::: warning\nBODY.\n:::\n"),
     "container with a title": (":::tip[A title]\nBody.\n:::\n", ":::tip[A TITLE]\nBODY.\n:::\n"),
