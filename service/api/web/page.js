@@ -6,7 +6,7 @@ import { copy } from "./clipboard.js";
 import { Correction } from "./correction.js";
 import { Direction } from "./direction.js";
 import { DocumentView } from "./document.js";
-import { clearErrors, showError, wordsOf } from "./errors.js";
+import { showError, wordsOf } from "./errors.js";
 import { Hints } from "./hints.js";
 import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";

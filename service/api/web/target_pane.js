@@ -41,10 +41,10 @@ export class TargetPane {
     clearTimeout(this.drawing);
     this.drawing = null;
     this.undrawn = [];
-    this.empty_();
+    this.remove();
   }
 
-  empty_() {
+  remove() {
     this.output.replaceChildren();
     this.sentences = [];
     this.marked = [];
@@ -76,7 +76,7 @@ export class TargetPane {
     const began = performance.now();
     clearTimeout(this.drawing);
     this.drawing = null;
-    if (this.stale) this.empty_();
+    if (this.stale) this.remove();
     for (const [number, token] of this.undrawn) this.drawToken(number, token);
     this.undrawn = [];
     this.onDraw();
@@ -107,7 +107,7 @@ export class TargetPane {
 
   /** Show a text whose sentences nobody knows. */
   replaceAll(text) {
-    this.empty_();
+    this.remove();
     this.output.append(element("span", {}, [text]));
   }
 
