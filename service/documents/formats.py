@@ -16,6 +16,7 @@ from service.documents.pdf.conversion import convert_pdf
 from service.documents.plain_text import read_plain_text
 from service.documents.properties import decode_properties, read_properties
 from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, Read, Split, TextReader
+from service.documents.rest import read_rest
 from service.documents.strings_files import read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
 from service.documents.text_files import decode_text, read_arb, read_json, read_table
@@ -105,6 +106,7 @@ _ALL: Final = (
     *_pieces("html htm xhtml", "text/html", split_page, decode_html),
     *_texts("txt", "text/plain", read_plain_text),
     *_pieces("md markdown mdx", "text/markdown", split_markdown),
+    *_texts("rst", "text/x-rst", read_rest),
     *_texts("srt", "application/x-subrip", read_subtitles, decode_subtitles),
     *_texts("vtt", "text/vtt", read_subtitles, decode_subtitles),
     *_texts("sbv", "text/x-subviewer", read_subtitles, decode_subtitles),

@@ -1,0 +1,131 @@
+"""reStructuredText: paragraphs, headings and items by blank lines and indentation; code and other directives stay."""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import regex
+
+from service.documents.paragraph import ReadOptions
+from service.documents.passages import Passage
+from service.documents.rest_marks import rest_items
+from service.errors import TooLong
+
+_LINE: Final = regex.compile(r"[^\n]*+\n|[^\n]++")
+_ADORNMENT: Final = regex.compile(r"\s*([!-/:-@\[-`{-~])\1{2,}\s*")
+_TABLE: Final = regex.compile(r"\s*(?:[+|][-=+| ]|={2,}(?:\s+={2,})+\s*$)")
+_DIRECTIVE: Final = regex.compile(r"\s*\.\.(?:\s+(?:\|[^|\n]+\|\s+)?(?P<name>[\w:.+-]+)::[ \t]*+(?P<rest>[^\n]*)|\s|$)")
+_TRANSLATED: Final = frozenset(
+    "note warning tip important hint attention caution danger error seealso admonition versionadded versionchanged "
+    "deprecated topic sidebar rubric epigraph centered container only glossary".split()
+)
+"""Directives whose body, and their title, are text."""
+_TITLED: Final = frozenset("admonition topic sidebar rubric centered".split())
+_MARKS: Final = regex.compile(
+    r"\s*+(?:(?:[-*+•]|\(?(?:[0-9]{1,3}|#|[A-Za-z])[.)]|:[^:\n]{1,60}:|\.\. \[[^\]\n]+\])\s++)*"
+)
+_OPTION: Final = regex.compile(r"\s*:[\w-]+:")
+_LONGEST: Final = 40_000
+
+
+class _Line(NamedTuple):
+    start: int
+    text: str
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+
+def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the texts. Lines of a paragraph are joined."""
+    lines = [_Line(found.start(), found[0].rstrip()) for found in _LINE.finditer(text)]
+    number = 0
+    is_literal = False  # the last paragraph ended with `::`
+    while number < len(lines):
+        line = lines[number]
+        directive = _DIRECTIVE.match(line.text)
+        if line.text and (heading := _heading(lines, number)) is not None:
+            yield heading
+            number += 3 if _ADORNMENT.fullmatch(line.text) else 2
+        elif not line.text or _ADORNMENT.fullmatch(line.text) or _TABLE.match(line.text):
+            number += 1
+        elif directive is not None:
+            number = yield from _directive(lines, number, directive)
+        elif is_literal and line.indent > 0:
+            number = _body_end(lines, number - 1, line.indent - 1)
+            is_literal = False
+        else:
+            end = _paragraph_end(lines, number)
+            is_literal = lines[end - 1].text.endswith("::")
+            yield _paragraph(lines[number:end])
+            number = end
+
+
+def _directive(lines: Sequence[_Line], number: int, found: regex.Match[str]) -> Generator[Passage, None, int]:
+    """Read a directive or a comment; the number of the line behind what was read is returned."""
+    if found["name"] not in _TRANSLATED:
+        return _body_end(lines, number, lines[number].indent)
+    if found["rest"] and (found["name"] in _TITLED or not found["rest"][0].isdigit()):
+        start = lines[number].start + found.start("rest")
+        yield Passage((start, start + len(found["rest"])), context="title", items=rest_items(found["rest"]))
+    number += 1
+    while number < len(lines) and _OPTION.match(lines[number].text):
+        number += 1
+    return number
+
+
+def _body_end(lines: Sequence[_Line], number: int, indent: int) -> int:
+    """Return the line behind those that are blank, or indented deeper than the given indentation."""
+    number += 1
+    while number < len(lines) and (not lines[number].text or lines[number].indent > indent):
+        number += 1
+    return number
+
+
+def _paragraph_end(lines: Sequence[_Line], number: int) -> int:
+    first, number = number, number + 1
+    while number < len(lines):
+        line = lines[number]
+        marks = _MARKS.match(line.text)
+        is_item = marks is not None and marks.end() > line.indent
+        if not line.text or is_item or _ADORNMENT.fullmatch(line.text) or _DIRECTIVE.match(line.text):
+            break
+        if number == first + 1 and line.indent > lines[first].indent and not _has_marks(lines[first]):
+            break  # the meaning of a term
+        if number > first + 1 and line.indent != lines[first + 1].indent:
+            break
+        number += 1
+    return number
+
+
+def _has_marks(line: _Line) -> bool:
+    marks = _MARKS.match(line.text)
+    return marks is not None and marks.end() > line.indent
+
+
+def _heading(lines: Sequence[_Line], number: int) -> Passage | None:
+    """Return the heading that begins at a line, with the lines of marks around it, which are as long as it is."""
+    has_overline = _ADORNMENT.fullmatch(lines[number].text) is not None
+    title = number + has_overline
+    if title + 1 >= len(lines) or not lines[title].text or _ADORNMENT.fullmatch(lines[title].text):
+        return None
+    under = lines[title + 1]
+    if _ADORNMENT.fullmatch(under.text) is None or len(under.text) < len(lines[title].text.strip()):
+        return None
+
+    def written(text: str) -> str:
+        marks = under.text[0] * max(len(under.text), len(text) + 2 * lines[title].indent)
+        return "\n".join([*[marks] * has_overline, " " * lines[title].indent + text, marks])
+
+    place = lines[number].start, under.start + len(under.text)
+    return Passage(place, encode=written, context="heading", items=rest_items(lines[title].text.strip()))
+
+
+def _paragraph(lines: Sequence[_Line]) -> Passage:
+    marks = _MARKS.match(lines[0].text)
+    start = marks.end() if marks else 0
+    text = " ".join([lines[0].text[start:], *(line.text.strip() for line in lines[1:])])
+    if len(text) > _LONGEST:
+        raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
+    place = lines[0].start + start, lines[-1].start + len(lines[-1].text)
+    return Passage(place, items=rest_items(text))
