@@ -9,21 +9,22 @@ from matplotlib.figure import Figure
 
 from loadtest.live.drafts import cost_of
 from loadtest.live.quality import CURVE, Score, grow, name_of, read_pairs, score, served, whole_sentences
-from loadtest.live.speakers import speak, table, try_hard
+from loadtest.live.speakers import row, speak, table, try_hard
 from loadtest.local_server import run_server
+from service.live.policies import PRESETS, Policy
 
 
-async def _quality(file: Path, count: int, picture: Path | None) -> None:
+async def _quality(file: Path, count: int, policies: Sequence[Policy], picture: Path | None) -> None:
     pairs = read_pairs(file, count)
+    columns = ("policy", "BLEU", "of whole sentences", "chrF", "AL", "LAAL", "erasure of what is shown")
+    print(table([columns]))
+    scores = []
     async with served() as service:
         whole = await whole_sentences(service, pairs)
-        rows = [("policy", "BLEU", "of whole sentences", "chrF", "AL", "LAAL", "erasure of what is shown")]
-        scores = []
-        for policy in CURVE:
+        for policy in policies:
             scores.append(each := score(policy, await grow(service, pairs, policy), pairs, whole))
             figures = (f"{each.bleu:.1f}", f"{each.quality:.1f} %", f"{each.chrf:.1f}", f"{each.lagging:.2f}")
-            rows.append((name_of(policy), *figures, f"{each.adaptive_lagging:.2f}", f"{each.erasure:.2f}"))
-    print(table(rows))
+            print(row((name_of(policy), *figures, f"{each.adaptive_lagging:.2f}", f"{each.erasure:.2f}")), flush=True)
     if picture is not None:
         _draw(scores, picture)
 
@@ -80,7 +81,8 @@ def main() -> int:
         command.add_argument("file", type=Path, help="a test set: English, tab, French, compressed by xz")
         command.add_argument("--count", type=int, default=500, help="sentences, evenly from the set")
         if name == "quality":
-            command.add_argument("--picture", type=Path)
+            command.add_argument("--presets", action="store_true", help="only the policies of the three latencies")
+            command.add_argument("--picture", type=Path, help="a file for the curve")
     command = commands.add_parser("speakers")
     command.add_argument("--speakers", type=int, default=100)
     command.add_argument("--rate", type=float, default=150, help="words a minute")
@@ -91,7 +93,8 @@ def main() -> int:
     given = parser.parse_args()
     match given.command:
         case "quality":
-            asyncio.run(_quality(given.file, given.count, given.picture))
+            policies = tuple(PRESETS.values()) if given.presets else CURVE
+            asyncio.run(_quality(given.file, given.count, policies, given.picture))
         case "drafts":
             asyncio.run(_drafts(given.file, given.count))
         case "speakers":

@@ -107,9 +107,9 @@ class _Screen:
 
     async def read(self, session: LiveSession) -> None:
         """Follow the session to its end."""
-        reader, known = session.attach(), 0
+        reader, known = session.log.attach(), 0
         while True:
-            events, draft = await session.next_events(reader, known, self.draft)
+            events, draft = await session.log.next(reader, known, self.draft)
             if not events and draft is None:
                 return
             known += len(events)

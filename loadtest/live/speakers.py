@@ -199,7 +199,11 @@ async def _say(socket: ClientConnection, message: object) -> None:
     await socket.send(json.dumps(message))
 
 
+def row(cells: Sequence[str]) -> str:
+    """Return a row of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the first row has the names of its columns."""
-    head, *rest = ("| " + " | ".join(row) + " |" for row in rows)
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *rest])
+    return "\n".join([row(rows[0]), "|" + "---|" * len(rows[0]), *map(row, rows[1:])])

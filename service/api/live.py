@@ -155,10 +155,10 @@ async def _change(session: LiveSession, change: LiveChange) -> None:
 async def _events(live: _Live) -> AsyncIterator[tuple[int | None, Event]]:
     """Yield events with their numbers; drafts have none. Raises the error that ends the session."""
     session, known, shown = live.session, live.known, ""
-    reader = session.attach()
+    reader = session.log.attach()
     try:
         while True:
-            events, draft = await session.next_events(reader, known, shown)
+            events, draft = await session.log.next(reader, known, shown)
             if not events and draft is None:
                 return
             for known, event in enumerate(events, known + 1):  # noqa: B020  it goes on from there
@@ -167,7 +167,7 @@ async def _events(live: _Live) -> AsyncIterator[tuple[int | None, Event]]:
             if draft is not None:
                 yield None, draft
     finally:
-        session.detach(reader)
+        session.log.detach(reader)
 
 
 class _LiveStream(EventSourceResponse):

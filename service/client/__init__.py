@@ -33,7 +33,8 @@ from .events import (
     Translation,
     Usage,
 )
-from .live import AsyncLive, Commit, Draft, Ended, Kept, Live, LiveEvent, LiveOptions, Revision, Sentence
+from .live import AsyncLive, Live
+from .live_events import Commit, Draft, Ended, Kept, LiveEvent, LiveOptions, Revision, Sentence
 
 __all__ = [
     "Alignment",

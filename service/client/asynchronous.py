@@ -10,7 +10,8 @@ import httpx
 from httpx_sse import aconnect_sse
 
 from .events import Detected, Event, Language, Options, Translation
-from .live import AsyncLive, LiveOptions
+from .live import AsyncLive
+from .live_events import LiveOptions
 from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 

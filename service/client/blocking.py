@@ -9,7 +9,8 @@ import httpx
 from httpx_sse import connect_sse
 
 from .events import Detected, Event, Language, Options, Translation
-from .live import Live, LiveOptions
+from .live import Live
+from .live_events import LiveOptions
 from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict
+from typing import Any, Final, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidHandshake, WebSocketException
 
 from .errors import ClientError, Refused, Unreachable
 from .events import Error, error_of
+from .live_events import Commit, Ended, LiveEvent, Sentence
 from .resume import Retries
 
 _FAILURES: Final = (OSError, TimeoutError, WebSocketException, ClientError)
@@ -21,69 +22,6 @@ _MOVES: Final = frozenset({"unknown_session", "not_ready"})
 """Errors after which another session goes on, here or on another server behind the same address."""
 
 _CHANGE_SECONDS: Final = 30.0
-
-
-class LiveOptions(TypedDict, total=False):
-    """The fields of a session's first message; the API's documentation explains each."""
-
-    latency: str
-    policy: str
-    words: int
-    share: float
-    revise: bool
-    beam_size: int
-    glossary: Mapping[str, str]
-    glossary_id: str
-
-
-class Commit(msgspec.Struct, frozen=True, tag_field="event", tag="commit"):
-    """More of the translation, which is never taken back."""
-
-    text: str
-    segment: int
-    index: int
-    source_end: int
-
-
-class Draft(msgspec.Struct, frozen=True, tag_field="event", tag="draft"):
-    """What may follow the committed text, until the next event."""
-
-    text: str
-    segment: int
-
-
-class Sentence(msgspec.Struct, frozen=True, tag_field="event", tag="segment"):
-    """A finished sentence: its source and its committed translation."""
-
-    source: str
-    text: str
-    segment: int
-    source_end: int
-
-
-class Revision(msgspec.Struct, frozen=True, tag_field="event", tag="revision"):
-    """The best translation of a finished sentence."""
-
-    text: str
-    segment: int
-
-
-class Kept(msgspec.Struct, frozen=True, tag_field="event", tag="kept"):
-    """A correction reached into source whose translation is committed up to `source_end`, which stays."""
-
-    replace_from: int
-    source_end: int
-
-
-class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
-    """The end of the session."""
-
-    segments: int
-    source_end: int
-    index: int
-
-
-LiveEvent = Commit | Draft | Sentence | Revision | Kept | Ended
 
 
 class _Numbered(msgspec.Struct, frozen=True):

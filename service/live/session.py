@@ -6,67 +6,25 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
-from service.errors import EngineFailed, NotReady, QueueFull, ServiceError, is_error
+from service.errors import EngineFailed, QueueFull, ServiceError, is_error
 from service.live.decoding import Committed, Decoder, Sentence
-from service.live.events import Commit, Draft, Ended, Event, Kept, Revision, Segment
-from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, Policy, State, Token
+from service.live.event_log import EventLog
+from service.live.events import Commit, Draft, Ended, Kept, Revision, Segment
+from service.live.options import Account, LiveObserver, Options, Start
+from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, State, Token
 from service.live.source import LiveSource
 from service.live.words import ends_sentence, whole_words, word_starts
 
 logger = logging.getLogger(__name__)
 
-_KEPT_EVENTS: Final = 1_000
-"""Events that a client may be behind, or miss while it has no connection."""
 _CUT_WORDS: Final = 60
 """A sentence with so many words is finished where it stands; one with half of them, at a clause mark."""
 _CLAUSE_MARKS: Final = (",", ";", ":", "،", "，", "、", "；", "—", "–")
 _RETRY_SECONDS: Final = 0.1
 _MOST_FAILURES: Final = 3
 """Failures of one update in a row, after which the session ends."""
-
-
-class Options(NamedTuple):
-    """The choices of a session's client."""
-
-    policy: Policy
-    language: str
-    """The language of the source."""
-    revises: bool = False
-
-
-class Start(NamedTuple):
-    """The place from which another server's session goes on: `committed` is the number of committed characters."""
-
-    source_start: int = 0
-    segment: int = 0
-    committed: int = 0
-
-
-class Account(Protocol):
-    """Counts the characters of the source for the session's caller."""
-
-    async def reach(self, end: int) -> None:
-        """Count the source up to a position, each character once. Raises `ServiceError`."""
-        ...
-
-    async def close(self) -> None:
-        """Settle the account at the end of the session."""
-        ...
-
-
-class LiveObserver:
-    """The receiver of sessions' measurements; the methods of this base class do nothing."""
-
-    def updated(self, seconds: float) -> None:
-        """Observe the time from a change of the source to its results."""
-
-    def overtaken(self) -> None: ...
-
-    def opened(self, count: int) -> None:
-        """Observe the number of sessions that there are now."""
 
 
 class LiveSession:
@@ -94,28 +52,22 @@ class LiveSession:
         self._index = start.committed
         self._committed = committed
         self._earlier: deque[Sequence[Token]] = deque(maxlen=KEPT_HYPOTHESES)
-        self._log: deque[Event] = deque(maxlen=_KEPT_EVENTS)
-        self._count = 0
-        self._draft = Draft(start.segment, "")
-        self._has_news = asyncio.Event()
+        self.log = EventLog()
         self._has_changed = asyncio.Event()
         self._changed_at = 0.0
         self._decoding: asyncio.Task[Hypothesis] | None = None
-        self._decodes_finished = False
+        self._decodes_finished = self._is_overtaken = False
         self._may_overtake = True
+        self._revisions: set[asyncio.Task[None]] = set()
         self._ends = False
         self._is_settled = asyncio.Event()
-        self._failure: ServiceError | None = None
-        self._reader = 0
         self.touched_at = time.monotonic()
         """The time of the last message of a client."""
-        self.left_at: float | None = self.touched_at
-        """The time at which the last reader left; None while there is one."""
         self._task = asyncio.create_task(self._run())
         self._task.add_done_callback(self._on_end)
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
-        self._has_news.set()
+        self.log.close()
         self._is_settled.set()
 
     def append(self, text: str) -> None:
@@ -128,7 +80,7 @@ class LiveSession:
         committed_until, end = self.source.start + self._committed.source_end, self.source.end
         position = self.source.replace(position, text)
         if position < committed_until:
-            self._report(Kept(position, committed_until))
+            self.log.report(Kept(position, committed_until))
         self._change(is_correction=position < end)
 
     def finish(self, position: int | None = None) -> None:
@@ -143,62 +95,22 @@ class LiveSession:
         self._change()
 
     def fail(self, error: ServiceError) -> None:
-        """End the session: `events` raises `error` after what has been committed."""
-        self._failure = self._failure or error
-        self._has_news.set()
+        """End the session: its reader gets `error` after what has been committed."""
+        self.log.close(error)
         self.close()
 
     def close(self) -> None:
         """Stop translating; may be called twice."""
-        self._task.cancel()
+        for each in (self._task, *self._revisions):
+            each.cancel()
 
     @property
     def is_over(self) -> bool:
-        return self._task.done() or self._failure is not None
+        return self._task.done() or self.log.has_failed
 
     async def settled(self) -> None:
         """Wait until all of the source is translated, as far as the policy lets, or the session is over."""
         await self._is_settled.wait()
-
-    def attach(self) -> int:
-        """Make the caller the only reader: `next_events` of an earlier one raises `NotReady`."""
-        self._reader += 1
-        self.left_at = None
-        self._has_news.set()
-        return self._reader
-
-    def detach(self, reader: int) -> None:
-        """Note that a reader has left."""
-        if reader == self._reader:
-            self.left_at = time.monotonic()
-
-    async def next_events(self, reader: int, known: int, shown: str) -> tuple[list[Event], Draft | None]:
-        """Wait for events after the first `known`, or another draft than the one `shown`; return both.
-
-        Any event ends the draft that is shown, and all that there is then is returned. Without either, the session has
-        ended. Raises `NotReady` if another reader has come or the events are not there any more, and the error that
-        ended the session.
-        """
-        while True:
-            if reader != self._reader:
-                raise NotReady("another connection has taken the session over")
-            if self._count - known > len(self._log):
-                raise NotReady("the session's events have been overtaken; begin a new one")
-            events = list(islice(self._log, len(self._log) - (self._count - known), None))
-            draft = self._draft if self._draft.text != ("" if events else shown) else None
-            if events or draft is not None:
-                return events, draft
-            if self._failure is not None:
-                raise self._failure
-            if self._task.done():
-                return [], None
-            self._has_news.clear()
-            await self._has_news.wait()
-
-    def _report(self, event: Event) -> None:
-        self._log.append(event)
-        self._count += 1
-        self._has_news.set()
 
     def _change(self, *, is_correction: bool = False) -> None:
         self.touched_at = time.monotonic()
@@ -208,7 +120,7 @@ class LiveSession:
         # One update between two results may be cancelled: a client that never pauses gets results, too. What
         # translates corrected text is cancelled in any case, and a finished sentence only then.
         if self._decoding is not None and (is_correction or (self._may_overtake and not self._decodes_finished)):
-            self._may_overtake = False
+            self._may_overtake, self._is_overtaken = False, True
             self._observer.overtaken()
             self._decoding.cancel()
 
@@ -231,13 +143,10 @@ class LiveSession:
                 if not is_error(error):
                     raise
                 failures += 1
-                if not isinstance(error, QueueFull) and (
-                    not isinstance(error, EngineFailed) or failures > _MOST_FAILURES
-                ):
-                    self._failure = error if isinstance(error, ServiceError) else ServiceError("internal error")
-                    if self._failure is not error:
+                if not _passes(error, failures):
+                    if not isinstance(error, ServiceError):
                         logger.exception("a live session failed")
-                    self._has_news.set()
+                    self.log.close(error if isinstance(error, ServiceError) else ServiceError("internal error"))
                     return
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._changed_at = self._changed_at or changed_at
@@ -245,7 +154,8 @@ class LiveSession:
             if self._ends and not self._has_changed.is_set() and not self.source.text:
                 if self._committed.text:  # of a sentence that was taken away
                     self._leave("")
-                self._report(Ended(self._segment, self.source.end, self._index))
+                await asyncio.gather(*self._revisions)
+                self.log.report(Ended(self._segment, self.source.end, self._index))
                 return
 
     async def _update(self) -> None:
@@ -262,16 +172,18 @@ class LiveSession:
                 self._extend(sentence, hypothesis)
                 return
             self._commit(sentence, hypothesis.tokens, len(sentence.text))
-            await self._finish(sentence)
+            self._finish(sentence)
 
     async def _unless_overtaken(self, work: Coroutine[Any, Any, Hypothesis]) -> Hypothesis:
+        self._is_overtaken = False
         decoding = self._decoding = asyncio.create_task(work)
         try:
             await asyncio.wait([decoding])
         finally:
             self._decoding = None
             decoding.cancel()
-        if decoding.cancelled():
+        # It may have ended before it was cancelled.
+        if self._is_overtaken or decoding.cancelled():
             raise _OvertakenError
         return decoding.result()
 
@@ -295,7 +207,7 @@ class LiveSession:
         self._commit(sentence, tokens[:count], end)
         self._earlier = deque((each[count:] for each in self._earlier), maxlen=KEPT_HYPOTHESES)
         self._earlier.appendleft(tokens[count:])
-        self._set_draft("".join(token.text for token in tokens[count:]))
+        self.log.show(Draft(self._segment, "".join(token.text for token in tokens[count:])))
 
     def _commit(self, sentence: Sentence, tokens: Sequence[Token], source_end: int) -> None:
         committed, text = self._committed, "".join(token.text for token in tokens)
@@ -305,28 +217,34 @@ class LiveSession:
         committed.text += text
         committed.source_end = max(committed.source_end, source_end)
         if text:
-            self._report(Commit(self._segment, self._index, text, self.source.start + committed.source_end))
+            self.log.report(Commit(self._segment, self._index, text, self.source.start + committed.source_end))
             self._index += len(text)
 
-    async def _finish(self, sentence: Sentence) -> None:
-        """Let a finished sentence leave, and revise it."""
+    def _finish(self, sentence: Sentence) -> None:
+        """Let a finished sentence leave, and revise it beside the next ones."""
         number = self._segment
         self._leave(sentence.text)
         if self._options.revises:
-            # A failure leaves the sentence as it was committed.
-            with suppress(ServiceError):
-                self._report(Revision(number, await self._decoder.revision(sentence)))
+            revision = asyncio.create_task(self._revise(number, sentence))
+            self._revisions.add(revision)
+            revision.add_done_callback(self._revisions.discard)
+
+    async def _revise(self, number: int, sentence: Sentence) -> None:
+        # A failure leaves the sentence as it was committed.
+        with suppress(ServiceError):
+            self.log.report(Revision(number, await self._decoder.revision(sentence)))
 
     def _leave(self, source: str) -> None:
         self.source.drop(len(source))
-        self._report(Segment(self._segment, source, self._committed.text, self.source.start))
+        self.log.report(Segment(self._segment, source, self._committed.text, self.source.start))
         self._committed, self._segment = Committed(), self._segment + 1
         self._earlier.clear()
-        self._set_draft("")
+        self.log.show(Draft(self._segment, ""))
 
-    def _set_draft(self, text: str) -> None:
-        self._draft = Draft(self._segment, text)
-        self._has_news.set()
+
+def _passes(error: BaseException, failures: int) -> bool:
+    """Return True for an error after which the update is tried again."""
+    return isinstance(error, QueueFull) or (isinstance(error, EngineFailed) and failures <= _MOST_FAILURES)
 
 
 class _OvertakenError(Exception):

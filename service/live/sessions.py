@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from service.errors import DeadlineExceeded, InvalidRequest, NotReady, QueueFull, UnknownSession
 from service.live.decoding import Committed, Decoder, DirectDecoder, PivotDecoder
+from service.live.options import Account, LiveObserver, Options, Start
 from service.live.policies import PRESETS, WITHOUT_ATTENTION, Latency, Policy
-from service.live.session import Account, LiveObserver, LiveSession, Options, Start
+from service.live.session import LiveSession
 from service.registry.served_model import ServedModel
 from service.text.glossary import Glossary
 from service.translation.options import Inspect, TranslationOptions
@@ -129,7 +130,7 @@ class LiveSessions:
             now = time.monotonic()
             for name, entry in list(self._sessions.items()):
                 session = entry.session
-                if session.left_at is not None and now - session.left_at > LEFT_SECONDS:
+                if session.log.left_at is not None and now - session.log.left_at > LEFT_SECONDS:
                     self.close(name)
                 elif now - session.touched_at > IDLE_SECONDS:
                     session.fail(DeadlineExceeded(f"the session got no text for {IDLE_SECONDS:.0f} s"))

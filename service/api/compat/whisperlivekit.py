@@ -90,7 +90,7 @@ class _Utterances:
     def __init__(self, websocket: WebSocket, session: LiveSession, committed: str) -> None:
         self._websocket = websocket
         self._session = session
-        self._reader = session.attach()
+        self._reader = session.log.attach()
         self._known = self._start = 0
         self._text = committed
 
@@ -110,7 +110,7 @@ class _Utterances:
         if is_final := update.is_final or is_forced:
             session.finish()
         await session.settled()
-        events, draft = await session.next_events(self._reader, self._known, "\0")
+        events, draft = await session.log.next(self._reader, self._known, "\0")
         self._known += len(events)
         self._text += "".join(event.text for event in events if isinstance(event, Commit))
         committed = self._text

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from service.errors import EngineFailed, InvalidRequest, NotReady, QueueFull, ServiceError
+from service.live import event_log
 from service.live import session as module
 from service.live.decoding import Committed, Sentence
 from service.live.events import Commit, Ended, Event, Kept, Revision, Segment
+from service.live.options import LiveObserver, Options, Start
 from service.live.policies import Hypothesis, Policy, Token
-from service.live.session import LiveObserver, LiveSession, Options, Start
+from service.live.session import LiveSession
 from service.text.segment import Segment as TextSegment
 from service.translation.preprocess import EncodedSegment
 
@@ -95,7 +97,7 @@ async def _settled(session: LiveSession) -> None:
 
 
 def _committed(session: LiveSession) -> str:
-    return "".join(event.text for event in session._log if isinstance(event, Commit))
+    return "".join(event.text for event in session.log._events if isinstance(event, Commit))
 
 
 async def _grown(session: LiveSession, *changes: str) -> str:
@@ -108,11 +110,11 @@ async def _grown(session: LiveSession, *changes: str) -> str:
 async def test_words_are_committed_behind_the_source() -> None:
     async with _opened() as session:
         assert await _grown(session, "the ", "cat ", "sle") == "THE CAT"
-        assert session._draft.text == " SLEX"
+        assert session.log._draft.text == " SLEX"
         assert await _grown(session, "eps. ") == "THE CAT SLEEPS. "
-        [segment] = (event for event in session._log if isinstance(event, Segment))
+        [segment] = (event for event in session.log._events if isinstance(event, Segment))
         assert segment == Segment(0, "the cat sleeps. ", "THE CAT SLEEPS. ", 16)
-        assert session._draft.text == ""
+        assert session.log._draft.text == ""
 
 
 async def test_a_full_stop_at_the_end_may_move_until_white_space_follows() -> None:
@@ -135,7 +137,7 @@ async def test_a_correction_keeps_what_is_committed_and_says_so() -> None:
         await _grown(session, "one two three ")
         session.replace(0, "six seven eight nine ")
         assert await _grown(session, "") == "ONE TWO EIGHT"
-        assert [event for event in session._log if isinstance(event, Kept)] == [Kept(0, 8)]
+        assert [event for event in session.log._events if isinstance(event, Kept)] == [Kept(0, 8)]
 
 
 async def test_the_end_is_reported_last() -> None:
@@ -143,9 +145,9 @@ async def test_the_end_is_reported_last() -> None:
         session.append("one two. three")
         session.end()
         await _settled(session)
-        *_, revision, ended = session._log
+        *_, revision, ended = session.log._events
         assert (revision, ended) == (Revision(1, "Three"), Ended(2, 14, len("ONE TWO. THREE ")))
-        assert await session.next_events(session.attach(), len(session._log), "") == ([], None)
+        assert await session.log.next(session.log.attach(), len(session.log._events), "") == ([], None)
 
 
 async def test_another_server_goes_on_where_the_first_one_was() -> None:
@@ -153,7 +155,7 @@ async def test_another_server_goes_on_where_the_first_one_was() -> None:
     start, committed = Start(100, 7, 53), Committed(text="THE CAT")
     session = LiveSession(Capitals(), chosen, Free(), start, committed, LiveObserver())
     await _grown(session, "the cat sleeps well ")
-    assert list(session._log) == [Commit(7, 53, " SLEEPS", 115)]
+    assert list(session.log._events) == [Commit(7, 53, " SLEEPS", 115)]
     session.close()
 
 
@@ -162,9 +164,9 @@ async def test_a_text_without_marks_is_cut() -> None:
         for number in range(500):
             session.append(f"word{number}{',' if number % 20 == 19 else ''} ")
             await _settled(session)
-        words = [len(event.source.split()) for event in session._log if isinstance(event, Segment)]
+        words = [len(event.source.split()) for event in session.log._events if isinstance(event, Segment)]
         assert words == [40] * 12
-        assert max(map(len, (event.source for event in session._log if isinstance(event, Segment)))) < 500
+        assert max(map(len, (event.source for event in session.log._events if isinstance(event, Segment)))) < 500
 
 
 async def test_a_thousand_changes_are_a_few_updates() -> None:
@@ -203,37 +205,37 @@ async def test_an_update_that_always_fails_ends_the_session(monkeypatch: pytest.
     async with _opened(Capitals(errors=[EngineFailed("died")] * 9)) as session:
         await _grown(session, "the cat ")
         with pytest.raises(EngineFailed):
-            await session.next_events(session.attach(), 0, "")
+            await session.log.next(session.log.attach(), 0, "")
 
 
 async def test_a_reader_gets_what_it_lacks() -> None:
     async with _opened() as session:
         await _grown(session, "the ", "cat ", "sle")
-        reader = session.attach()
-        events, draft = await session.next_events(reader, 0, "")
+        reader = session.log.attach()
+        events, draft = await session.log.next(reader, 0, "")
         assert [type(event) for event in events] == [Commit, Commit]
         assert draft is not None
         assert draft.text == " SLEX"
-        assert (await session.next_events(reader, 1, ""))[0] == events[1:]
-        waiting = asyncio.create_task(session.next_events(reader, 2, " SLEX"))
+        assert (await session.log.next(reader, 1, ""))[0] == events[1:]
+        waiting = asyncio.create_task(session.log.next(reader, 2, " SLEX"))
         await asyncio.sleep(0)
-        session.attach()
+        session.log.attach()
         with pytest.raises(NotReady, match="another connection"):
             await waiting
 
 
 async def test_a_client_that_is_too_far_behind_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_EVENTS", 3)
+    monkeypatch.setattr(event_log, "_KEPT_EVENTS", 3)
     async with _opened() as session:
         await _grown(session, *(f"w{number}x " for number in range(9)))
-        assert len(session._log) == 3
+        assert len(session.log._events) == 3
         with pytest.raises(NotReady, match="overtaken"):
-            await session.next_events(session.attach(), 1, "")
+            await session.log.next(session.log.attach(), 1, "")
 
 
 async def test_a_session_that_ends_tells_its_reader() -> None:
     async with _opened() as session:
-        waiting = asyncio.create_task(session.next_events(session.attach(), 0, ""))
+        waiting = asyncio.create_task(session.log.next(session.log.attach(), 0, ""))
         await asyncio.sleep(0)
         session.fail(NotReady("the server is shutting down"))
         with pytest.raises(NotReady, match="shutting down"):
@@ -248,7 +250,7 @@ async def test_nothing_is_ever_taken_back(policy: Policy) -> None:
     generator = random.Random(5)
     events: list[Event] = []
     async with _opened(policy=policy) as session:
-        reader = session.attach()
+        reader = session.log.attach()
         for _ in range(400):
             _change_at_random(session, generator)
             for _ in range(generator.randrange(12)):
@@ -256,7 +258,7 @@ async def test_nothing_is_ever_taken_back(policy: Policy) -> None:
         session.end()
         async with asyncio.timeout(10):
             while not (events and isinstance(events[-1], Ended)):
-                events += (await session.next_events(reader, len(events), session._draft.text))[0]
+                events += (await session.log.next(reader, len(events), session.log._draft.text))[0]
     commits = [event for event in events if isinstance(event, Commit)]
     assert "".join(each.text for each in commits) == "".join(
         event.text for event in events if isinstance(event, Segment)
