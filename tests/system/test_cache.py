@@ -34,7 +34,8 @@ PLAIN = "The old man is waiting for my friends."
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with run_server(tmp_path_factory.mktemp("cached") / "log", "--cache-mb", "8") as server:
+    # Few slots, so that a long text is work for a while.
+    with run_server(tmp_path_factory.mktemp("cached") / "log", "--cache-mb", "8", "--slots", "16") as server:
         yield server
 
 
