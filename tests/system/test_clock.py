@@ -52,7 +52,7 @@ def _clocked(directory: Path, *flags: str) -> Iterator[Clocked]:
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    constants = {KEEP_ALIVE: 0.05, ENGINE_TIMEOUT: 1.0}
+    constants = {KEEP_ALIVE: 0.05, ENGINE_TIMEOUT: 4.0}
     with run_server(directory / "log", *flags, environment=variables, constants=constants) as server:
         yield Clocked(server, set_to)
 

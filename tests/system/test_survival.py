@@ -45,7 +45,7 @@ def _outline(data: object) -> object:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose engine may be lost; it has another one afterwards."""
     log = tmp_path_factory.mktemp("server") / "log"
-    with run_server(log, "--slots", "16", constants={ENGINE_TIMEOUT: 1.0}) as running:
+    with run_server(log, "--slots", "16", constants={ENGINE_TIMEOUT: 3.0}) as running:
         yield running
 
 
