@@ -116,6 +116,8 @@ class ForkingProcess:
         Raises `EngineFailed` if there can be none; EOFError or ConnectionError if this process is gone, TimeoutError if
         it has hung.
         """
+        if self._reading.done():
+            raise EOFError("it has ended")
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:

@@ -22,6 +22,7 @@ from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer, Zygote
+from service.supervisor.forks import ForkingProcess
 from service.supervisor.generation import Reader
 from tests.generation_requests import generation_request, submitted
 
@@ -165,6 +166,16 @@ async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
             assert zygote.pid != gone
             text = await _ids(submitted(one.engines[0], REQUEST))
             assert await _ids(submitted(other.engines[0], REQUEST)) == text
+
+
+async def test_a_process_that_has_ended_is_asked_for_no_fork() -> None:
+    """Its socket is closed before its owner has noticed."""
+    process = await ForkingProcess.start("info", forks=True)
+    await process.loaded(60)
+    os.kill(process.pid, signal.SIGKILL)
+    await process.ended()
+    with pytest.raises(EOFError):
+        await process.fork(0)
 
 
 def test_lenders_have_numbers_of_their_own() -> None:
