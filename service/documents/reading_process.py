@@ -14,6 +14,7 @@ from service.process.interpreter import python_command
 
 logger = logging.getLogger(__name__)
 
+_END_SECONDS: Final = 2.0
 _SLOWER: Final = 10
 """How many times the limit of processor time a process may take in all on a loaded machine, for one answer."""
 
@@ -66,8 +67,10 @@ class ReadingProcess:
             os.killpg(self._process.pid, signal.SIGKILL)  # with the process that reads a PDF
 
     async def end(self) -> None:
+        """Kill the process; on a machine that is too busy to remove it, it ends by itself."""
         self.kill()
-        await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _END_SECONDS)
 
 
 @contextlib.asynccontextmanager
