@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from model.beam_search import Choice, Extension, Inspection
+from model.beam_search import Choice, Extension
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import Alternative, BeamReport, TokenReport
 from service.engine.sequences.beam import BeamSequence
@@ -192,7 +192,7 @@ class Scheduler:
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
             alternatives = tuple(
-                Alternative([_report(running.request_id, _bare(each)) for each in path.choices], path.total)
+                Alternative([_report(running.request_id, each) for each in path.choices], path.total)
                 for path in written.alternatives
             )
             tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
@@ -221,11 +221,6 @@ class Scheduler:
             del self._plain[slots[0]]
         for slot in slots:
             heapq.heappush(self._free_slots, slot)
-
-
-def _bare(choice: Choice) -> Choice:
-    """Drop the inspection of an alternative except its alignment: attention weights are many."""
-    return choice._replace(inspection=Inspection(alignment=choice.inspection.alignment))
 
 
 def _report(request_id: int, choice: Choice) -> TokenReport:

@@ -11,6 +11,7 @@ from service.engine.messages import TokenReport
 from service.errors import InvalidRequest
 from service.live.policies import Hypothesis, Token
 from service.registry.routing import Route
+from service.text.glossary import EMPTY_GLOSSARY, PlaceholderFinder
 from service.text.segment import Term
 from service.translation.options import Beam, Inspect, TranslationOptions, default_target_length
 from service.translation.postprocess import StreamingPostprocessor
@@ -68,7 +69,8 @@ class _Sentences:
         self._translator = translator
         self._route = route
         self._options = options
-        glossary = options.glossary if route.second is None else TranslationOptions().glossary
+        # Words are committed before the sentence is whole: a term cannot take the place of other words afterwards.
+        glossary = PlaceholderFinder(options.glossary if route.second is None else EMPTY_GLOSSARY)
         self._preprocessor = Preprocessor(route.first, replace(options, beam=Beam()), glossary)
 
     def sentence(self, text: str) -> Sentence | None:

@@ -189,6 +189,17 @@ class _PrefixIndex:
 EMPTY_GLOSSARY: Final = Glossary({})
 
 
+class PlaceholderFinder:
+    """Finds the terms of a glossary for a model that reads and writes placeholders in their places."""
+
+    def __init__(self, glossary: Glossary) -> None:
+        self._glossary = glossary
+
+    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
+        """Yield the terms of a text (see `Finder.find`)."""
+        return (term._replace(as_placeholder=True) for term in self._glossary.find(text, beginnings))
+
+
 def _normalize_space(words: str) -> str:
     return " ".join(words.split())
 

@@ -42,7 +42,7 @@ class _TermFinder:
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
         for term in self._glossary.find(text, beginnings):
             word = _code_word(self._glossary.numbers[term.translation])
-            yield term._replace(translation=word, via_pivot=True)
+            yield term._replace(translation=word, as_placeholder=True)
 
 
 class _CodeWordFinder:
@@ -57,7 +57,7 @@ class _CodeWordFinder:
             if number < len(self._translations):
                 start, end = found.span()
                 translation = self._translations[number]
-                yield Term(start, end, translation, capitals=found[0].isupper(), via_pivot=True)
+                yield Term(start, end, translation, capitals=found[0].isupper(), as_placeholder=True)
 
 
 def _code_word(number: int) -> str:

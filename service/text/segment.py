@@ -21,13 +21,13 @@ class Term(NamedTuple):
     """True for copied text: the model reads a placeholder, and `translation` is written unchanged."""
     capitals: bool = False
     """True if the translation is written in capitals."""
-    via_pivot: bool = False
-    """True if a code word carries it through two models (`pivot_glossary`): both read a placeholder."""
+    as_placeholder: bool = False
+    """True for a term of a glossary that the model does not read: it reads a placeholder."""
 
     @property
     def has_placeholder(self) -> bool:
         """True if the model reads and writes a placeholder for it."""
-        return self.is_copy or self.via_pivot
+        return self.is_copy or self.as_placeholder
 
 
 class Mark(NamedTuple):

@@ -46,7 +46,7 @@ class EncodedSegment(NamedTuple):
     offset: int = 0
     """The position of the sentence in the text."""
     terms: Sequence[GivenTerm] = ()
-    """The terms of the segment, for the engine."""
+    """The terms of the segment, as the engine reads and writes them."""
     closing_ids: Sequence[int] = ()
     """Final punctuation; the terms are written before it at the latest."""
     prompt_ids: Sequence[int] = ()
@@ -55,6 +55,20 @@ class EncodedSegment(NamedTuple):
     """Tokens that the translation has to begin with."""
     then: Callable[["EncodedSegment", PivotSentence], list["EncodedSegment"]] | None = None
     """Encodes the first model's translation for the second model; None if there is no second model."""
+
+    encode_again: Callable[[Segment], "EncodedSegment"] | None = None
+    """Encodes the segment with other terms, if it has terms."""
+
+    @property
+    def copied_terms(self) -> list[GivenTerm]:
+        """The terms that the engine copies."""
+        pairs = zip(self.terms, self.segment.terms, strict=True)
+        return [given for given, term in pairs if term.has_placeholder]
+
+    @property
+    def glossary_terms(self) -> list[int]:
+        """The numbers of the terms that are put into the free translation (`translation.terms`)."""
+        return [number for number, term in enumerate(self.segment.terms) if not term.has_placeholder]
 
 
 class Preprocessor:
@@ -166,6 +180,10 @@ class Preprocessor:
             return EncodedSegment(index, self._model, segment, [], offset=offset)
         source, target = self._direction.codes()
         segment = segment._replace(languages=(source, target))
+        given = (self._tokenizer.encode_term(term.translation) for term in segment.terms if not term.has_placeholder)
+        if sum(map(len, given)) > self._model.max_sentence_tokens:
+            # Longer than a translation: they are written, but the model does not read and write them.
+            segment = segment._replace(terms=[term._replace(as_placeholder=not term.is_copy) for term in segment.terms])
         model_input = segment.model_input()
         ids = self._ids(model_input.text)
         then = None if self._second is None else partial(self._second.encode_pivot, ())
@@ -176,8 +194,9 @@ class Preprocessor:
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, model_input.terms, strict=True)]
         originals = [span and model_input.sentence_span(*span) for span in spans]
         closing_ids = self._model.closing_ids if terms and _ends_with_its_only_mark(model_input.text) else ()
+        again, prompt = partial(self._encode_segment, index, offset=offset), self._prompt_ids
         return EncodedSegment(
-            index, self._model, segment, ids, originals, offset, terms, closing_ids, self._prompt_ids, then=then
+            index, self._model, segment, ids, originals, offset, terms, closing_ids, prompt, (), then, again
         )
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
@@ -191,11 +210,7 @@ class Preprocessor:
     def _fits(self, segment: Segment) -> bool:
         limit = self._model.max_sentence_tokens
         words = segment.model_input().text
-        if len(words) > limit * _LONGEST_TOKEN or len(self._ids(words)) > limit:
-            return False
-        # The prescribed translations have to fit as well.
-        given = [term.translation for term in segment.terms if not term.has_placeholder]
-        return sum(len(self._tokenizer.encode_term(each)) for each in given) <= limit
+        return len(words) <= limit * _LONGEST_TOKEN and len(self._ids(words)) <= limit
 
 
 class CopyPreprocessor:

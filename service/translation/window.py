@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from service.supervisor.generation import Reader
 from service.translation.options import Limits, TranslationOptions, default_target_length
 from service.translation.postprocess import pivot_sentence
 from service.translation.preprocess import EncodedSegment
+from service.translation.terms import NoPlace, TermWriter, with_placeholders
 
 _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""
@@ -230,8 +232,7 @@ class SegmentWindow:
             raise DeadlineExceeded("the translation was not finished in time")
         for encoded in prepared:
             first = self._submit(encoded)
-            is_last = encoded.then is None or first.reader is None
-            self._ahead.append(SegmentInFlight(first, None if is_last else self._hand_over(first)))
+            self._ahead.append(SegmentInFlight(first, self._second_step(first)))
         if self.is_in_preparation:
             self.is_in_preparation = False
             self.is_long = self._options.is_background or len(self._ahead) == self._size
@@ -249,6 +250,30 @@ class SegmentWindow:
         self.first = self.first or reader
         return SubmittedSegment(encoded, reader, is_cut)
 
+    def _second_step(self, first: SubmittedSegment) -> Coroutine[Any, Any, list[SubmittedSegment]] | None:
+        """Return what is done with the first translation, if it is not the last one."""
+        if first.reader is None:
+            return None
+        if first.encoded.then is not None:
+            return self._hand_over(first)
+        return self._write_terms(first) if first.encoded.glossary_terms else None
+
+    async def _write_terms(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+        """Put the terms of a glossary into the free translation.
+
+        The model reads placeholders instead of terms that have no place there.
+        """
+        encoded, reader, options = first.encoded, first.reader, self._options
+        assert reader is not None
+        assert encoded.model is not None
+        submit = partial(encoded.model.pool.submit, scope=options.cache_scope)
+        writer = TermWriter(encoded, self._request(encoded, encoded.model, options), submit, self._deadline)
+        try:
+            return [first._replace(reader=await writer.write(reader, keeps_attention=options.inspect.attention))]
+        except NoPlace as error:
+            other = self._submit(with_placeholders(encoded, error.numbers))
+            return await self._write_terms(other) if other.encoded.glossary_terms else [other]
+
     async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
         """Submit the first model's translation to the second model."""
         encoded, reader = first.encoded, first.reader
@@ -264,18 +289,23 @@ class SegmentWindow:
 
     def _request(self, encoded: EncodedSegment, model: ServedModel, options: TranslationOptions) -> GenerationRequest:
         ids = encoded.source_ids
-        length = options.max_new_tokens or default_target_length(len(ids), len(encoded.forced_ids), model)
+        given = len(encoded.forced_ids) + sum(len(encoded.terms[number].ids) for number in encoded.glossary_terms)
+        length = options.max_new_tokens or default_target_length(len(ids), given, model)
+        inspect = options.inspect
+        if encoded.glossary_terms:
+            inspect = replace(inspect, alignment=True, attention=True, hypotheses=False)
+        elif encoded.segment.marks:
+            inspect = replace(inspect, alignment=True)  # tags are placed by the alignment
         return GenerationRequest(
             Prompt(ids, list(encoded.prompt_ids)),
             Search(length, options.sampling, options.beam),
             replace(
                 options.constraints,
                 forced_ids=list(encoded.forced_ids),
-                terms=list(encoded.terms),
+                terms=list(encoded.copied_terms),
                 closing_ids=list(encoded.closing_ids),
             ),
-            # Tags are placed by the alignment.
-            inspect=replace(options.inspect, alignment=options.inspect.alignment or bool(encoded.segment.marks)),
+            inspect=inspect,
             yields_to_new=self.is_long,
         )
 

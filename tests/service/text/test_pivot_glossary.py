@@ -22,7 +22,7 @@ def _pivot_text(text: str) -> str:
 def test_each_translation_has_its_own_code_word() -> None:
     terms = [*pivot_finders(GLOSSARY).first.find("A cat, a black cat, a tabby, a dog.")]
     assert [(term.start, term.end) for term in terms] == [(2, 5), (9, 18), (22, 27)]
-    assert all(term.via_pivot and term.has_placeholder and not term.is_copy for term in terms)
+    assert all(term.as_placeholder and term.has_placeholder and not term.is_copy for term in terms)
     cat, black_cat, tabby = (term.translation for term in terms)
     assert cat == tabby != black_cat
     assert cat.islower()
@@ -32,10 +32,10 @@ def test_each_translation_has_its_own_code_word() -> None:
 def test_code_words_are_found_side_by_side_and_with_their_capitals() -> None:
     between = _pivot_text("cat NASA CAT black cat").replace(" ", "")
     assert [*pivot_finders(GLOSSARY).second.find(between)] == [
-        Term(0, 3, "micio", via_pivot=True),
-        Term(3, 6, "ASE", via_pivot=True),
-        Term(6, 9, "micio", capitals=True, via_pivot=True),
-        Term(9, 12, "gatto nero", via_pivot=True),
+        Term(0, 3, "micio", as_placeholder=True),
+        Term(3, 6, "ASE", as_placeholder=True),
+        Term(6, 9, "micio", capitals=True, as_placeholder=True),
+        Term(9, 12, "gatto nero", as_placeholder=True),
     ]
 
 

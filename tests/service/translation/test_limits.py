@@ -31,16 +31,14 @@ def test_the_length_limit_of_a_sentence(
     assert served.max_sentence_tokens == expected
 
 
-async def test_terms_of_a_glossary_count_in_the_length_of_a_sentence(translator: Translator, pool: NotedPool) -> None:
-    """Their translations have to fit as well."""
+@pytest.mark.parametrize(("translation", "placeholders"), [("chat", 0), ("un chat très long et très gros", 4)])
+async def test_the_model_does_not_read_terms_that_are_longer_than_a_sentence(
+    translator: Translator, pool: NotedPool, translation: str, placeholders: int
+) -> None:
     text = "The cat and the cat and the cat and the cat."
-    translator.start([text], "en", "fr", TranslationOptions())
-    assert len(pool.requests) == 1
-    long = Glossary({"cat": "un chat très long et très gros"})
-    translator.start([text], "en", "fr", TranslationOptions(glossary=long))
-    terms = [len(request.constraints.terms) for request in pool.requests[1:]]
-    assert sum(terms) == 4
-    assert len(terms) > 1
+    translator.start([text], "en", "fr", TranslationOptions(glossary=Glossary({"cat": translation})))
+    [request] = pool.requests
+    assert len(request.constraints.terms) == placeholders
 
 
 async def test_errors_name_the_fields_of_the_caller(translator: Translator) -> None:
