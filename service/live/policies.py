@@ -30,7 +30,7 @@ DEFAULTS: Final[Mapping[PolicyName, Policy]] = {
 }
 PRESETS: Final[Mapping[Latency, Policy]] = {
     "low": Policy("align_att", 1, 0.4),
-    "balanced": Policy("align_att", 1, 0.2),
+    "balanced": Policy("align_att", 1, 0.15),
     "quality": Policy("align_att", 2, 0.2),
 }
 """The measured curve is in docs/live.md."""
