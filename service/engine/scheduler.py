@@ -192,7 +192,7 @@ class Scheduler:
         tokens = [_report(running.request_id, each) for each in written.choices]
         if written.finish_reason is not None:
             alternatives = tuple(
-                Alternative([_report(running.request_id, each) for each in path.choices], path.total)
+                Alternative([_report(running.request_id, _bare(each)) for each in path.choices], path.total)
                 for path in written.alternatives
             )
             tokens[-1] = replace(tokens[-1], finish_reason=written.finish_reason, alternatives=alternatives)
@@ -221,6 +221,11 @@ class Scheduler:
             del self._plain[slots[0]]
         for slot in slots:
             heapq.heappush(self._free_slots, slot)
+
+
+def _bare(choice: Choice) -> Choice:
+    """Drop the decoder's own attention of an alternative, which is much; that to the source places terms."""
+    return choice._replace(inspection=choice.inspection._replace(self_attention=None))
 
 
 def _report(request_id: int, choice: Choice) -> TokenReport:
