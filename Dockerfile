@@ -65,10 +65,9 @@ RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torc
 FROM dependencies AS application
 COPY . ./
 # A prefix of its own makes the application a layer apart from the dependencies.
+# It compiles the operators for every processor of this architecture, too.
 RUN uv pip install --no-deps --prefix /application/opt/venv . \
-    # Compile the operators for every processor of this architecture, next to their installed source (-P: not to this
-    # directory's), where the engine looks first.
-    && PYTHONPATH=$(echo /application/opt/venv/lib/python3*/site-packages) /opt/venv/bin/python -P -m model.kernels
+    && ls /application/opt/venv/lib/python3*/site-packages/model/kernels/*.so
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="Dragoman" \

@@ -6,20 +6,24 @@ and with the best token found while the logits are still in the core's cache. Ev
 and among others. `model/kernels/int8_transformer.cpp` is the other half.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model import kernels
 from model.config import Activation, ModelConfig
 from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, Outputs, PlainRows, Queries
-from model.quantized_linear import INT8_MAX, quantise_rows
+from model.int8_weights import int8_weights
+from model.kernels import library
+from model.kernels.batch import batch_of, encode
 from model.sampling import Sampled
 from model.shortlist import ALL_WORDS
 from model.slot_cache import SlotCache
-from model.topk import NO_BEAMS, Beams, Extensions
+from model.topk import NO_BEAMS, NO_EXTENSIONS, Beams, Extensions
 from model.transformer import Transformer
 
 KV_DTYPE: Final = torch.bfloat16
@@ -44,7 +48,7 @@ class DecodeScores(NamedTuple):
     """Weights over the row's own slot for `outputs.self_attention`, the mean of the heads of each layer, float32
     `[rows, layers, longest]`, 0 after a row's own position; no layers where the decoder is recurrent."""
     extensions: Extensions
-    """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each."""
+    """The best ones of each of `beams`, `[steps, beams, twice the largest size]` each; empty without beams."""
 
 
 class CppTransformer:
@@ -75,24 +79,32 @@ class CppTransformer:
             raise RuntimeError("the C++ operators could not be built")
         config = model.config
         assert self.supports(config)
-        shape = {
-            "d_model": config.d_model,
-            "num_heads": config.num_heads,
-            "ffn_dim": config.ffn_dim,
-            "encoder_layers": config.encoder_layers,
-            "decoder_layers": config.decoder_layers,
-            "alignment_layer": config.decoder_layers - 1,
-            "slots": cache.slots,
-            "target_positions": cache.max_target_length,
-            "pre_norm": int(config.norm_order == "pre"),
-            "recurrent": int(config.decoder_memory == "ssru"),
-            "scale_embedding": int(config.scale_embedding),
-            "shortlist": int(has_shortlist),
-            "activation": _ACTIVATIONS[config.activation],
-        }
-        # Any: a class that C++ registers has no annotations.
-        self._engine: Any = torch.classes.dragoman.Int8Transformer(shape, dict(_weights(model)), cache.buffers())
+        shape = library.Shape(
+            config.d_model,
+            config.num_heads,
+            config.ffn_dim,
+            config.encoder_layers,
+            config.decoder_layers,
+            config.decoder_layers - 1,  # whose attention is the alignment
+            cache.slots,
+            cache.max_target_length,
+            config.norm_order == "pre",
+            config.decoder_memory == "ssru",
+            config.scale_embedding,
+            has_shortlist,
+            _ACTIVATIONS[config.activation],
+            config.norm_epsilon,
+        )
+        weights = dict(int8_weights(model))
+        buffers = cache.buffers()
         self._eos_id = config.eos_id
+        self._vocab_size = len(weights["projection.weight"])
+        layers = 0 if config.decoder_memory == "ssru" else config.decoder_layers
+        self._no_outputs = torch.empty(0, self._vocab_size), torch.empty(0, 0), torch.empty(0, layers, 0)
+        # The library packs numbers of int8, and reads all others where they are.
+        self._kept = [*buffers.values(), *(each for each in weights.values() if each.dtype != torch.int8)]
+        self._handle = library.new_transformer(shape, weights, buffers)
+        weakref.finalize(self, library.delete_transformer, self._handle)
 
     def encode(
         self, ids: Tensor, positions: Tensor, offsets: Tensor, slots: Sequence[int], allowed: Tensor = ALL_WORDS
@@ -103,7 +115,7 @@ class CppTransformer:
         shortlist, `allowed [sources, vocab]` has the words of each translation (`Shortlist.allowed`); all others get a
         logit of minus infinity, and cost nothing.
         """
-        self._engine.encode(ids, positions, offsets, torch.tensor(slots), allowed)
+        encode(self._handle, ids, positions, offsets, slots, allowed)
 
     def decode(
         self,
@@ -121,77 +133,41 @@ class CppTransformer:
         beam's rows are its best extensions: the first child of a row inherits its slot; others take, in their order,
         the lowest slots that had none. The end of a hypothesis ends the block.
         """
-        best, logprobs, counts, logits, alignment, self_attention, ids, sums = self._engine.decode(
-            list(queries),
-            [list(rows) for rows in outputs],
-            [beams.rows, beams.totals],
-            list(plain),
-            [steps, self._eos_id],
-            seconds,
+        batch, lists = batch_of(queries, outputs, beams, plain, (steps, self._eos_id, seconds))
+        rows, beam_count = batch.rows, batch.beams
+        best, logprobs = torch.zeros(steps, rows, dtype=torch.int64), torch.zeros(steps, rows)
+        counts = torch.zeros(batch.plain, dtype=torch.int64)
+        # Most steps need none of these.
+        logits, alignment, self_attention = self._no_outputs
+        extended, reach, widest = NO_EXTENSIONS, 0, 0
+        if outputs.logits:
+            logits = torch.empty(len(outputs.logits), self._vocab_size)
+        if outputs.alignment:
+            alignment = torch.empty(len(outputs.alignment), _longest(queries.source_lengths, outputs.alignment))
+        if outputs.self_attention:
+            reach = _longest(queries.positions, outputs.self_attention)
+            self_attention = torch.empty(len(outputs.self_attention), self_attention.shape[1], reach + steps)
+        if beam_count:
+            widest = 2 * int(beams.rows[:, 2].max())
+            shape = steps, beam_count, widest
+            ids, sums = torch.empty(2, *shape, dtype=torch.int64), torch.empty(2, *shape)
+            extended = Extensions(*ids, *sums)
+        results = library.Scores(
+            *(each.data_ptr() for each in (best, logprobs, counts, logits, alignment, self_attention)),
+            *(alignment.shape[1], self_attention.shape[2], widest),
+            *(each.data_ptr() for each in extended),
         )
-        extensions = Extensions(*ids, *sums)
-        return DecodeScores(Sampled(best, logprobs), counts, logits, alignment, self_attention, extensions)
+        arguments = ctypes.byref(batch), ctypes.byref(results), torch.get_num_threads()
+        done = library.call("transformer_decode", self._handle, *arguments)
+        del lists  # which the batch points into
+        if outputs.self_attention:
+            self_attention = self_attention[:, :, : reach + done]
+        if beam_count:
+            extended = Extensions(*(each[:done] for each in extended))
+        return DecodeScores(Sampled(best[:done], logprobs[:done]), counts, logits, alignment, self_attention, extended)
 
 
-def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Names as in `Transformer.state_dict`, except for linear layers that are applied to the same input: as one."""
-    modules = dict(model.named_modules())
-    yield "norm_epsilon", torch.tensor([model.config.norm_epsilon])
-    target = model.embedding.weight.detach().float().contiguous()
-    source = model.source_embedding
-    yield "target_input.tokens", target
-    yield "source_input.tokens", target if source is None else source.weight.detach().float().contiguous()
-    yield "target_input.table", model.target_input.table.detach().float().contiguous()
-    yield "source_input.table", model.source_input.table.detach().float().contiguous()
-    for name, module in modules.items():
-        if isinstance(module, nn.LayerNorm):
-            yield f"{name}.weight", module.weight.detach().float().contiguous()
-            yield f"{name}.bias", module.bias.detach().float().contiguous()
-    names = {module: name for name, module in modules.items()}
-    for name, parts in _linears(modules):
-        rows = [_quantised(part, model.stored_scales.get(f"{names[part]}.weight")) for part in parts]
-        quantised, scales = map(_together, zip(*rows, strict=True))
-        for part in parts:
-            del part.weight  # or there would be two of all of them
-        yield f"{name}.weight", quantised.to(torch.int8)
-        yield f"{name}.scale", scales
-        yield f"{name}.bias", torch.cat([_bias(part) for part in parts])
-
-
-def _quantised(linear: nn.Linear, stored: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return whole numbers and the scale of each row; those of a checkpoint in int8 as they were stored there."""
-    weight = linear.weight.detach().float()
-    if stored is not None:
-        numbers = (weight * stored[:, None]).round_()
-        if numbers.abs().max() <= INT8_MAX:
-            return numbers, 1 / stored
-    return quantise_rows(weight, INT8_MAX)
-
-
-def _together(tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
-
-
-def _linears(modules: dict[str, nn.Module]) -> Iterator[tuple[str, list[nn.Linear]]]:
-    for name, module in modules.items():
-        parent, _, own = name.rpartition(".")
-        if not isinstance(module, nn.Linear) or own in {"key", "value", "forget"}:
-            continue
-        if own == "input":
-            yield f"{parent}.recurrence", [module, *_siblings(modules, parent, "forget")]
-        elif own != "query":
-            yield name, [module]
-        elif parent.endswith("self_attention"):
-            yield f"{parent}.qkv", [module, *_siblings(modules, parent, "key", "value")]
-        else:
-            # The query is the target's, key and value are the source's.
-            yield name, [module]
-            yield f"{parent}.kv", _siblings(modules, parent, "key", "value")
-
-
-def _siblings(modules: dict[str, nn.Module], parent: str, *names: str) -> list[nn.Linear]:
-    return [each for name in names if isinstance(each := modules[f"{parent}.{name}"], nn.Linear)]
-
-
-def _bias(linear: nn.Linear) -> Tensor:
-    return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().float()
+def _longest(lengths: Tensor, rows: Sequence[int]) -> int:
+    """Return the largest length of some rows; 0 if there are none, and without those that do not exist."""
+    values = lengths.tolist() if rows else []
+    return max((values[row] for row in rows if 0 <= row < len(values)), default=0)

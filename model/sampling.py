@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from model import kernels
+from model.kernels import library
 
 
 class SamplingParameters(NamedTuple):
@@ -80,7 +81,7 @@ def sample(
     tokens except where two scores tie in the last bits.
     """
     if kernels.serves(logits):
-        tokens, logprobs = torch.ops.dragoman.sample(logits.contiguous(), *parameters)
+        tokens, logprobs = library.sample(logits.contiguous(), *parameters)
         return Sampled(tokens, logprobs)
     is_greedy = parameters.temperature <= 0
     temperature = torch.where(is_greedy, 1.0, parameters.temperature)

@@ -32,6 +32,9 @@ class Extensions(NamedTuple):
     """Total and token log-probability of each row; -inf in unused places."""
 
 
+NO_EXTENSIONS: Final = Extensions(*torch.empty(2, 0, 0, 0, dtype=torch.int64), *torch.empty(2, 0, 0, 0))
+
+
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` largest of each row of float32 `scores [rows, columns]` and their columns, in descending
     order.

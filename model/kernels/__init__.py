@@ -1,16 +1,17 @@
 """Operators that PyTorch has no fast version of, above all attention without padding: in C++, else in PyTorch.
 
-The operators are compiled at first use into the user's cache, or beforehand next to their source by
-`python -m model.kernels`. Where there is no compiler, the functions here do the same in PyTorch, with the same result
-apart from rounding; attention then pads, and needs finite numbers in all of the buffer. `load` returns which. For
-inference: there are no gradients. With the operators comes `torch.classes.dragoman.Int8Transformer`
-(model/cpp_transformer.py).
+The wheel brings the operators compiled; a checkout compiles them at first use into the user's cache. Where there is no
+compiler, the functions here do the same in PyTorch, with the same result apart from rounding; attention then pads, and
+needs finite numbers in all of the buffer. `load` returns which. For inference: there are no gradients. With the
+operators comes the int8 transformer of model/cpp_transformer.py.
 
 On a GPU, `attend_in_place` and `peak_in_one_pass` are Triton kernels, and `has_triton` returns whether they are there.
 """
 
 import functools
 import logging
+import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from model import topk
-from model.kernels.compiler import build, file_name
+from model.kernels import library
+from model.kernels.compiler import ADVICE, VARIANTS, CompilerError, build, file_name
 from model.topk import Extensions
 
 logger = logging.getLogger(__name__)
@@ -31,23 +33,43 @@ logger = logging.getLogger(__name__)
 def load() -> bool:
     """Return True if the operators are there, after building them if need be; once a process."""
     try:
-        built = Path(__file__).with_name(file_name())
-        if not built.exists():
-            built = build(platformdirs.user_cache_path("dragoman"))
-        torch.ops.load_library(built)  # type: ignore[no-untyped-call]
+        built = _load()
     except OSError as error:
-        logger.warning("no C++ operators, attention is padded: %s", error.__cause__ or error)
+        reason = error.__cause__ or error
+        logger.warning("no C++ operators, which makes translation 6 to 14 times slower: %s; %s", reason, ADVICE)
         return False
-    logger.info("C++ operators for %s: %s", torch.ops.dragoman.variants()[0], built)
+    used = library.variants()[0]
+    logger.info("C++ operators for %s: %s", used, built)
+    if used == "baseline" and len(VARIANTS) > 1:
+        missing = list(VARIANTS)[-2]
+        logger.warning("this processor has no %s, which makes translation several times slower", missing)
     return True
+
+
+def _load() -> Path:
+    """Load the library that came with the package, else one that is built. Raises OSError."""
+    brought = Path(__file__).with_name(file_name())
+    if brought.exists():
+        library.load(brought)
+        return brought
+    # The cache cannot be written where the home directory is read-only, and is nowhere without one.
+    private = Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}"
+    try:
+        library.load(built := build(platformdirs.user_cache_path("dragoman")))
+    except CompilerError:
+        raise
+    except OSError as error:
+        logger.info("the operators go into %s: %s", private, error)
+        library.load(built := build(private, private=True))
+    return built
 
 
 def choose(variant: str) -> None:
     """Use this variant of the operators instead of the best one. Raises RuntimeError if it does not run here."""
-    available = torch.ops.dragoman.variants() if load() else []
+    available = library.variants() if load() else []
     if variant not in available:
         raise RuntimeError(f"C++ operators for {variant} do not run here; {', '.join(available) or 'none'} do")
-    torch.ops.dragoman.choose_variant(variant)
+    library.choose_variant(variant)
 
 
 def serves(tensor: Tensor) -> bool:
@@ -62,8 +84,7 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
     `lengths [rows]` in int64, each length at least 1. Returns the shape of `query`.
     """
     if serves(query):
-        attended: Tensor = torch.ops.dragoman.attend_slots(query.contiguous(), keys, values, slots, lengths)
-        return attended
+        return library.attend_slots(query.contiguous(), keys, values, slots, lengths)
     width = int(lengths.max())
     mask = _padding(lengths, width, query.dtype)
     # While the queue is full there are no holes among the slots: then nothing is copied.
@@ -151,8 +172,7 @@ def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) 
     """
     if serves(query):
         packed = (query.contiguous(), keys.contiguous(), values.contiguous())
-        attended: Tensor = torch.ops.dragoman.attend_packed(*packed, offsets)
-        return attended
+        return library.attend_packed(*packed, offsets)
     lengths = offsets.diff()
     padded = [
         pad_sequence(list(torch.split(tensor, lengths.tolist())), batch_first=True).transpose(1, 2)
@@ -170,7 +190,7 @@ def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count:
     row's come first, and of a row the more probable ones, then the lower tokens.
     """
     if serves(logits):
-        return Extensions(*torch.ops.dragoman.best_extensions(logits.contiguous(), totals, sizes, count))
+        return Extensions(*library.best_extensions(logits.contiguous(), totals, sizes, count))
     highest = logits.amax(dim=-1) - logits.logsumexp(dim=-1)
     beams = topk.members(len(logits), sizes).to(logits.device)
     return topk.best_extensions(logits, highest, totals, beams, count)
@@ -182,7 +202,7 @@ def copy_slots(buffer: Tensor, copies: Tensor) -> None:
     `copies [copies, 3]` are (from slot, to slot, positions) in int64.
     """
     if buffer.device.type == "cpu" and load():  # bytes, of any type
-        torch.ops.dragoman.copy_slots(buffer, copies)
+        library.copy_slots(buffer, copies)
         return
     for origin, destination, positions in copies.tolist():
         buffer[:, destination, :, :positions] = buffer[:, origin, :, :positions]

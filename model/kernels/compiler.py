@@ -1,10 +1,15 @@
-"""Compiles the C++ operators: once, into a place of their own, whole or not at all."""
+"""Compiles the C++ operators: once, into a place of their own, whole or not at all. Imports no PyTorch, nor needs any.
+
+The wheel's build (hatch_build.py) runs this file, too, before anything of the project is installed.
+"""
 
 import fcntl
 import hashlib
+import importlib.util
 import logging
 import os
 import platform
+import shlex
 import shutil
 import stat
 import subprocess
@@ -12,9 +17,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
-
-import torch
+from typing import Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +25,8 @@ _SOURCES: Final = Path(__file__).parent
 _COMPILER_SECONDS: Final = 600
 _SUM: Final = ".sha256"
 
-# What compute.cpp is compiled for, the best first; variants.cpp says which one a processor takes.
+# What compute.cpp is compiled for, the best first; variants.cpp says which one a processor takes. The flags are GCC's
+# and Clang's; Zig has one of its own.
 _AVX512VNNI: Final = ["-march=x86-64-v4", "-mavx512vnni", "-mprefer-vector-width=512"]
 _X86_64: Final = {
     "amx": [*_AVX512VNNI, "-mamx-tile", "-mamx-int8"],
@@ -32,7 +36,13 @@ _X86_64: Final = {
 }
 _AARCH64: Final = {"dotprod": ["-march=armv8.2-a+dotprod"]}
 _OF_MACHINES: Final = {"x86_64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
-VARIANTS: Final[dict[str, list[str]]] = {**_OF_MACHINES.get(platform.machine(), {}), "baseline": []}
+_OF_ZIG: Final = {
+    "amx": ["-mcpu=x86_64_v4+avx512vnni+amx_tile+amx_int8", "-mprefer-vector-width=512"],
+    "avx512vnni": ["-mcpu=x86_64_v4+avx512vnni", "-mprefer-vector-width=512"],
+    "avxvnni": ["-mcpu=x86_64_v3+avxvnni"],
+    "avx2": ["-mcpu=x86_64_v3"],
+    "dotprod": ["-mcpu=generic+v8_2a+dotprod"],
+}
 
 # Nothing for errno and traps. A product and a sum are one operation only where the source says so, and only what is
 # marked is summed in another order than it is written in: the same one every time.
@@ -40,32 +50,74 @@ _FLAGS: Final = [
     "-std=c++20",
     "-O3",
     "-fPIC",
+    "-fvisibility=hidden",
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=off",
+    "-fopenmp-simd",
     "-Wno-psabi",
 ]
-# Threads where the compiler brings OpenMP, as PyTorch's own.
-_OPENMP: Final = "-fopenmp" if sys.platform == "linux" else "-fopenmp-simd"
 
 
-def build(directory: Path) -> Path:
+ADVICE: Final = "install g++ (12 or newer), or PyPI's ziglang beside dragoman, and start again"
+
+
+class CompilerError(OSError):
+    """There is no compiler, or it does not compile the operators: another directory would not help."""
+
+
+class Compiler(NamedTuple):
+    """A C++ compiler, and the kind of machine that it compiles for."""
+
+    command: list[str]
+    machine: str = platform.machine()
+
+    def flags(self, variant: str, own: list[str]) -> list[str]:
+        """Return the flags of a variant."""
+        return _OF_ZIG.get(variant, []) if "ziglang" in self.command else own
+
+
+def find_compiler(target: str | None = None) -> Compiler | None:
+    """Return the compiler of $CXX, else the system's, else the one of PyPI's package `ziglang`; None without any.
+
+    With a target, as aarch64-linux-gnu.2.28, only `ziglang` will do.
+    """
+    zig = [sys.executable, "-m", "ziglang", "c++"]
+    if target is not None:
+        return Compiler([*zig, "-target", target], target.split("-")[0])
+    for command in (shlex.split(os.environ.get("CXX", "")), ["c++"], ["g++"], ["clang++"]):
+        if command and (found := shutil.which(command[0])):
+            return Compiler([found, *command[1:]])
+    return Compiler(zig) if importlib.util.find_spec("ziglang") else None
+
+
+def variants(machine: str = platform.machine()) -> dict[str, list[str]]:
+    """Return the variants of a kind of machine, the best first, and what each is compiled with."""
+    return {**_OF_MACHINES.get(machine, {}), "baseline": []}
+
+
+VARIANTS: Final = variants()
+
+
+def build(directory: Path, *, private: bool = False) -> Path:
     """Compile into `directory`, unless it was done before; returns the library.
 
-    A library that another user may have written, or that is damaged, is compiled again. Of processes that start
-    together one compiles, and the others wait. Raises OSError where there is no compiler, or no place to write that is
-    this user's own, or where it fails. What the compiler does not accept is remembered, so that an engine that starts
-    again does not wait for it; that it was killed or too slow is not.
+    A private directory stands among files of others. A library that another user may have written, or that is damaged,
+    is compiled again. Of processes that start together one compiles, and the others wait. Raises `CompilerError`, and
+    OSError where the directory cannot be written, or by others, too. What the compiler does not accept is remembered,
+    so that an engine that starts again does not wait for it; that it was killed or too slow is not.
     """
     built = directory / file_name()
+    if private and directory.is_symlink():
+        raise PermissionError(f"{directory} is a link, which others may have made")
     if _is_sound(built):
         return built
     if not directory.is_absolute():
         raise NotADirectoryError(f"{directory} cannot hold a cache: is there a home directory?")
-    compiler = shutil.which("c++")
+    compiler = find_compiler()
     if compiler is None:
-        raise FileNotFoundError("there is no C++ compiler (c++)")
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        raise CompilerError("there is no C++ compiler")
+    directory.mkdir(mode=0o700 if private else 0o755, parents=True, exist_ok=True)
     if not _is_own(directory.stat()):
         raise PermissionError(f"{directory} can be written by others, who could put any code there: chmod go-w it")
     with built.with_suffix(".lock").open("w") as lock:
@@ -92,23 +144,24 @@ def _sum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _build(compiler: str, built: Path) -> Path:
+def _build(compiler: Compiler, built: Path) -> Path:
     failed = built.with_suffix(".failed")
     if failed.exists():
-        raise OSError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
-    logger.warning("compiling the C++ operators, once, in half a minute to two minutes: %s", built)
+        raise CompilerError(f"{failed.read_text(encoding='utf-8')} (to try again, remove {failed})")
+    logger.warning("compiling the C++ operators, once, which takes ten seconds to a minute: %s", built)
+    name = shlex.join(compiler.command)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            partial = _compile(compiler, Path(scratch))
+            partial = compile_into(Path(scratch), compiler)
         except subprocess.TimeoutExpired:
-            raise OSError(f"{compiler} took more than {_COMPILER_SECONDS} s") from None
+            raise CompilerError(f"{name} took more than {_COMPILER_SECONDS} s") from None
         except subprocess.CalledProcessError as error:
             output = error.stderr.decode(errors="replace")
             problem = next((line for line in output.splitlines() if "error" in line), str(error))
             # GCC's driver says of a part of itself that was killed, as for want of memory: "Killed signal".
             if error.returncode > 0 and "signal" not in problem:
-                failed.write_text(f"{compiler}: {problem}", encoding="utf-8")
-            raise OSError(f"{compiler}: {problem}") from None
+                failed.write_text(f"{name}: {problem}", encoding="utf-8")
+            raise CompilerError(f"{name}: {problem}") from None
         # Appears whole: another file system's copy would not.
         complete = built.with_suffix(f".{os.getpid()}")
         shutil.copyfile(partial, complete)
@@ -118,48 +171,42 @@ def _build(compiler: str, built: Path) -> Path:
     return built
 
 
-def file_name() -> str:
-    """Return the library's name: a hash of these sources, these flags, this PyTorch and this kind of machine."""
+def file_name(machine: str = platform.machine()) -> str:
+    """Return the library's name: a hash of these sources, these flags and this kind of machine."""
     sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]*"))]
-    options = [_FLAGS, _OPENMP, VARIANTS, torch.__version__, platform.machine()]
+    options = [_FLAGS, variants(machine), machine]
     key = hashlib.sha256(b"".join([*sources, repr(options).encode()]))
     return f"dragoman_kernels_{key.hexdigest()[:16]}.so"
 
 
-def _compile(compiler: str, scratch: Path) -> Path:
+def compile_into(directory: Path, compiler: Compiler) -> Path:
     """Compile every object, then the library; raises SubprocessError."""
-    installed = Path(torch.__file__).parent
-    listed = " ".join(f"X({variant})" for variant in VARIANTS)
-    pytorch = [f"-I{installed / 'include'}", _OPENMP]
-    objects = [
-        ("operators.cpp", "operators", pytorch),
-        ("int8_transformer.cpp", "int8_transformer", pytorch),
-        ("int8_steps.cpp", "int8_steps", pytorch),
-        ("int8_output.cpp", "int8_output", pytorch),
-        ("int8_weights.cpp", "int8_weights", pytorch),
-        ("parts.cpp", "parts", pytorch),
-        ("beams.cpp", "beams", []),
-        ("sampling.cpp", "sampling", []),
-        ("variants.cpp", "variants", [f"-DVARIANTS(X)={listed}"]),
+    of_machine = variants(compiler.machine)
+    listed = " ".join(f"X({variant})" for variant in of_machine)
+    objects: list[tuple[str, str, list[str]]] = [
         *(
-            ("compute.cpp", variant, ["-fopenmp-simd", f"-DVARIANT={variant}", *flags])
-            for variant, flags in VARIANTS.items()
+            ("compute", variant, [f"-DVARIANT={variant}", *compiler.flags(variant, flags)])
+            for variant, flags in of_machine.items()
         ),
+        *((path.stem, path.stem, []) for path in sorted(_SOURCES.glob("*.cpp")) if path.stem not in _OF_VARIANTS),
+        ("variants", "variants", [f"-DVARIANTS(X)={listed}"]),
     ]
 
     def compile_one(source: str, name: str, flags: list[str]) -> str:
-        to = str(scratch / f"{name}.o")
-        _run([compiler, *_FLAGS, *flags, "-c", str(_SOURCES / source), "-o", to])
+        to = str(directory / f"{name}.o")
+        _run([*compiler.command, *_FLAGS, *flags, "-c", str(_SOURCES / f"{source}.cpp"), "-o", to])
         return to
 
-    # Two at a time: each takes up to half a gigabyte.
+    # Two at a time: each takes up to a third of a gigabyte.
     with ThreadPoolExecutor(max_workers=2) as executor:
         compiled = list(executor.map(compile_one, *zip(*objects, strict=True)))
-    library = scratch / file_name()
-    _run(
-        [compiler, "-shared", _OPENMP, *compiled, "-o", str(library), f"-L{installed / 'lib'}", "-lc10", "-ltorch_cpu"]
-    )
+    library = directory / file_name(compiler.machine)
+    _run([*compiler.command, "-shared", "-pthread", *compiled, "-o", str(library)])
     return library
+
+
+_OF_VARIANTS: Final = ("compute", "variants")
+"""Sources that are compiled with the names of variants."""
 
 
 def _run(command: list[str]) -> None:

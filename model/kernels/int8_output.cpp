@@ -1,13 +1,12 @@
 // The output projection of a decode step: see int8_transformer.h. The logits of a row are examined part by part, while
 // they are in the core's cache, and kept only where they are needed.
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
 
+#include "checks.h"
 #include "elementary.h"
 #include "int8_transformer.h"
 #include "parts.h"
@@ -21,36 +20,32 @@ constexpr int64_t kChunkBlocks = 8;  // of logits that are summarised at a time
 
 std::vector<Int8Transformer::Draw> Int8Transformer::draws_of(const Batch& batch) const {
   std::vector<Draw> draws;
-  const Plain& plain = batch.plain;
-  if (plain.temperatures.numel() == 0) return draws;
-  const float *temperature = plain.temperatures.const_data_ptr<float>(), *top_p = plain.top_ps.const_data_ptr<float>();
-  const int64_t *top_k = plain.top_ks.const_data_ptr<int64_t>(), *seed = plain.seeds.const_data_ptr<int64_t>();
-  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
+  const DragomanBatch& call = batch.call;
+  if (call.sampled == 0) return draws;
   for (size_t i = 0; i < batch.places.size(); ++i) {
     const int64_t number = batch.places[i], row = rows_ - batch.places.size() + i;
-    if (temperature[number] > 0)
-      draws.push_back({row, {temperature[number], top_p[number], top_k[number],
-                             noise_state(static_cast<uint64_t>(seed[number]), position[row])}});
+    if (call.temperatures[number] > 0)
+      draws.push_back({row, {call.temperatures[number], call.top_ps[number], call.top_ks[number],
+                             noise_state(static_cast<uint64_t>(call.seeds[number]), batch.positions[row])}});
   }
   return draws;
 }
 
-void Int8Transformer::keep_words(const at::Tensor& allowed, const at::Tensor& slots) {
-  const int64_t sources = words_.empty() ? 0 : slots.numel(), vocab = projection_.out;
-  TORCH_CHECK(allowed.dtype() == at::kBool && allowed.is_contiguous() && allowed.numel() == sources * vocab,
-              "int8: words must be ", sources, " x ", vocab, " contiguous truth values");
+void Int8Transformer::keep_words(const bool* allowed, int64_t count, const int64_t* slots, int64_t of_slots) {
+  const int64_t sources = words_.empty() ? 0 : of_slots, vocab = projection_.out;
+  require(count == sources * vocab, "int8: words must be ", sources, " x ", vocab, " truth values");
   for (int64_t s = 0; s < sources; ++s) {
-    const bool* own = allowed.const_data_ptr<bool>() + s * vocab;
-    std::vector<int32_t>& words = words_[slots.const_data_ptr<int64_t>()[s]];
+    const bool* own = allowed + s * vocab;
+    std::vector<int32_t>& words = words_[slots[s]];
     words.clear();
     for (const bool *at = own, *end = own + vocab; (at = static_cast<const bool*>(std::memchr(at, true, end - at))); ++at)
       words.push_back(at - own);
   }
 }
 
-void Int8Transformer::score_all(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits) {
+void Int8Transformer::score_all(const Batch& batch, StepLogits& logits) {
   const int64_t vocab = projection_.out, stride = kChunkBlocks * kBlock;
-  const std::vector<int64_t>& logit_rows = batch.outputs.logits;
+  const std::vector<int64_t>& logit_rows = batch.logit_rows;
   in_parts(logits.parts, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> some(rows_ * stride), tops(rows_, -INFINITY);
     for (int64_t chunk = begin; chunk < end; ++chunk) {
@@ -67,17 +62,17 @@ void Int8Transformer::score_all(const Batch& batch, const std::vector<Beam>& bea
         std::copy_n(some.data() + logit_rows[i] * stride, width, logits.kept + i * vocab + start);
       for (size_t i = 0; i < logits.draws.size(); ++i)
         std::copy_n(some.data() + logits.draws[i].row * stride, width, logits.drawn.get() + i * vocab + start);
-      for (const Beam& beam : beams)
+      for (const Beam& beam : batch.beams)
         for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
           kernels().rank(some.data() + row * stride, width, start, logits.rankings.of(row, begin));
     }
   });
 }
 
-void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits) {
+void Int8Transformer::score_words(const Batch& batch, StepLogits& logits) {
   const int64_t vocab = projection_.out, stride = kernels().row_bytes(projection_.groups);
-  const std::vector<int64_t>& logit_rows = batch.outputs.logits;
-  const int64_t* source = batch.source_slots.const_data_ptr<int64_t>();
+  const std::vector<int64_t>& logit_rows = batch.logit_rows;
+  const int64_t* source = batch.source_slots.data();
   std::fill_n(logits.kept, logit_rows.size() * vocab, -INFINITY);
   std::fill_n(logits.drawn.get(), logits.draws.size() * vocab, -INFINITY);
   in_parts(rows_, 1, [&](int64_t begin, int64_t end) {
@@ -85,7 +80,7 @@ void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& b
     for (int64_t row = begin; row < end; ++row) {
       const std::vector<int32_t>& words = words_[source[row]];
       const int64_t count = words.size();
-      TORCH_CHECK(count > 0, "int8: slot ", source[row], " has no words");
+      require(count > 0, "int8: slot ", source[row], " has no words");
       some.resize(count);
       kernels().select(projection_, q_.data() + row * stride, scales_[row], words.data(), count, some.data());
       Summary& all = logits.summaries[row];
@@ -98,7 +93,7 @@ void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& b
         if (logit_rows[i] == row) copy(logits.kept + i * vocab);
       for (size_t i = 0; i < logits.draws.size(); ++i)
         if (logits.draws[i].row == row) copy(logits.drawn.get() + i * vocab);
-      for (const Beam& beam : beams) {
+      for (const Beam& beam : batch.beams) {
         if (row < beam.first || row >= beam.first + beam.rows) continue;
         Ranking& ranking = logits.rankings.of(row, 0);
         kernels().rank(some.data(), count, 0, ranking);
@@ -108,19 +103,16 @@ void Int8Transformer::score_words(const Batch& batch, const std::vector<Beam>& b
   });
 }
 
-void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores) {
-  const int64_t vocab = projection_.out, logit_rows = batch.outputs.logits.size();
+void Int8Transformer::project(const Batch& batch, Scores& scores) {
+  const int64_t vocab = projection_.out;
   const int64_t parts = words_.empty() ? (projection_.blocks + kChunkBlocks - 1) / kChunkBlocks : 1;
-  scores.best = at::empty({rows_}, at::kLong);
-  scores.logprobs = at::empty({rows_}, at::kFloat);
-  scores.logits = at::empty({logit_rows, vocab}, at::kFloat);
-  int64_t* best = scores.best.mutable_data_ptr<int64_t>();
-  float* logprobs = scores.logprobs.mutable_data_ptr<float>();
-  StepLogits logits{parts, draws_of(batch), std::vector<Summary>(parts * rows_), {},
-                    scores.logits.mutable_data_ptr<float>(), {beams, parts}};
+  scores.best.resize(rows_);
+  scores.logprobs.resize(rows_);
+  StepLogits logits{parts, draws_of(batch), std::vector<Summary>(parts * rows_), {}, scores.wanted.logits,
+                    {batch.beams, parts}};
   logits.drawn = std::make_unique_for_overwrite<float[]>(logits.draws.size() * vocab);
   quantise(states_.data(), d_model_);
-  (this->*score_)(batch, beams, logits);
+  (this->*score_)(batch, logits);
   std::vector<float> largests(rows_);
   for (int64_t row = 0; row < rows_; ++row) {
     int64_t place = logits.summaries[row].place;
@@ -137,21 +129,22 @@ void Int8Transformer::project(const Batch& batch, const std::vector<Beam>& beams
       total += own.total * exp_of_negative(own.largest - largest);
     }
     largests[row] = largest;
-    best[row] = place;
-    logprobs[row] = static_cast<float>(-logarithm(total));
+    scores.best[row] = place;
+    scores.logprobs[row] = static_cast<float>(-logarithm(total));
   }
   in_parts(logits.draws.size(), 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Choice choice = choose(logits.drawn.get() + i * vocab, vocab, logits.draws[i].options);
-      best[logits.draws[i].row] = choice.token;
-      logprobs[logits.draws[i].row] = choice.logprob;
+      scores.best[logits.draws[i].row] = choice.token;
+      scores.logprobs[logits.draws[i].row] = choice.logprob;
     }
   });
-  const float* totals = beams.empty() ? nullptr : batch.totals.const_data_ptr<float>();
-  for (const Beam& beam : beams) {
+  scores.extensions.clear();
+  for (const Beam& beam : batch.beams) {
     BestExtensions& extensions = scores.extensions.emplace_back(2 * beam.size);
     for (int64_t row = beam.first; row < beam.first + beam.rows; ++row)
-      extensions.push(row - beam.first, logits.rankings.whole(row), largests[row], -logprobs[row], totals[row]);
+      extensions.push(row - beam.first, logits.rankings.whole(row), largests[row], -scores.logprobs[row],
+                      batch.totals[row]);
   }
 }
 

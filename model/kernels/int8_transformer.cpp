@@ -3,11 +3,10 @@
 
 #include "int8_transformer.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 
 #include "attention.h"
+#include "checks.h"
 #include "parts.h"
 
 namespace dragoman {
@@ -18,25 +17,16 @@ constexpr int64_t kFewestProducts = 1 << 18;
 // With fewer rows of its own, a thread would read the weights for longer than it multiplies.
 constexpr int64_t kFewestRows = 8;
 
-void check_range(const at::Tensor& tensor, int64_t rows, int64_t end, const char* name) {
-  TORCH_CHECK(tensor.dtype() == at::kLong && tensor.is_contiguous() && tensor.numel() == rows,
-              "int8: ", name, " must be ", rows, " contiguous int64 numbers");
-  const int64_t* numbers = tensor.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < rows; ++i)
-    TORCH_CHECK(0 <= numbers[i] && numbers[i] < end, "int8: ", name, "[", i, "] is ", numbers[i], ", the end is ", end);
+void check_range(const int64_t* numbers, int64_t count, int64_t end, const char* name) {
+  for (int64_t i = 0; i < count; ++i)
+    require(0 <= numbers[i] && numbers[i] < end, "int8: ", name, "[", i, "] is ", numbers[i], ", the end is ", end);
 }
-
-const BFloat16* short_numbers(const at::Tensor& buffer) {
-  return static_cast<const BFloat16*>(buffer.const_data_ptr());
-}
-
-BFloat16* mutable_short_numbers(const at::Tensor& buffer) { return static_cast<BFloat16*>(buffer.mutable_data_ptr()); }
 
 void check_rows(const std::vector<int64_t>& some, int64_t rows) {
-  for (const int64_t row : some) TORCH_CHECK(0 <= row && row < rows, "int8: there is no row ", row);
+  for (const int64_t row : some) require(0 <= row && row < rows, "int8: there is no row ", row);
 }
 
-int64_t longest(const std::vector<int64_t>& rows, const int64_t* lengths) {
+int64_t longest(const std::vector<int64_t>& rows, const std::vector<int64_t>& lengths) {
   int64_t most = 0;
   for (const int64_t row : rows) most = std::max(most, lengths[row]);
   return most;
@@ -45,7 +35,7 @@ int64_t longest(const std::vector<int64_t>& rows, const int64_t* lengths) {
 }  // namespace
 
 void Int8Transformer::reserve(int64_t rows) {
-  TORCH_CHECK(rows > 0, "int8: there are no rows");
+  require(rows > 0, "int8: there are no rows");
   rows_ = rows;
   states_.resize(rows * d_model_);
   normed_.resize(rows * d_model_);
@@ -56,12 +46,11 @@ void Int8Transformer::reserve(int64_t rows) {
   scales_.resize(rows);
 }
 
-void Int8Transformer::embed(const Input& input, const at::Tensor& ids, const at::Tensor& positions) {
-  check_range(ids, rows_, input.tokens.size(0), "ids");
-  check_range(positions, rows_, input.table.size(0), "positions");
+void Int8Transformer::embed(const Input& input, const int64_t* ids, const int64_t* positions) {
+  check_range(ids, rows_, input.tokens, "ids");
+  check_range(positions, rows_, input.positions, "positions");
   for (int64_t r = 0; r < rows_; ++r) {
-    const float* token = input.tokens.const_data_ptr<float>() + ids.const_data_ptr<int64_t>()[r] * d_model_;
-    const float* place = input.table.const_data_ptr<float>() + positions.const_data_ptr<int64_t>()[r] * d_model_;
+    const float *token = input.embeddings + ids[r] * d_model_, *place = input.places + positions[r] * d_model_;
     for (int64_t i = 0; i < d_model_; ++i) states_[r * d_model_ + i] = token[i] * embedding_scale_ + place[i];
   }
   if (input.norm.weight) normalise(input.norm, states_.data(), all());
@@ -111,21 +100,20 @@ void Int8Transformer::multiply(const Linear& layer, const float* x, Epilogue epi
                    out + rows.begin * layer.out, layer.out);
 }
 
-void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets,
-                             const at::Tensor& slots, const at::Tensor& allowed) {
-  const int64_t sources = slots.numel(), width = 3 * d_model_;
-  reserve(ids.numel());
-  check_range(slots, sources, source_keys_.size(1), "slots");
-  check_range(offsets, sources + 1, rows_ + 1, "offsets");
-  const int64_t* offset = offsets.const_data_ptr<int64_t>();
-  TORCH_CHECK(offset[0] == 0 && offset[sources] == rows_, "int8: offsets do not cover the ", rows_, " tokens");
+void Int8Transformer::encode(const int64_t* ids, const int64_t* positions, int64_t tokens, const int64_t* offset,
+                             const int64_t* slot, int64_t sources, const bool* allowed, int64_t words) {
+  const int64_t width = 3 * d_model_, places = source_keys_.positions;
+  reserve(tokens);
+  check_range(slot, sources, source_keys_.slots, "slots");
+  check_range(offset, sources + 1, rows_ + 1, "offsets");
+  require(offset[0] == 0 && offset[sources] == rows_, "int8: offsets do not cover the ", rows_, " tokens");
   std::vector<int64_t> source_of(rows_);
   for (int64_t s = 0; s < sources; ++s) {
-    TORCH_CHECK(offset[s] < offset[s + 1] && offset[s + 1] - offset[s] <= source_keys_.size(3), "int8: source ", s,
-                " has ", offset[s + 1] - offset[s], " tokens");
+    require(offset[s] < offset[s + 1] && offset[s + 1] - offset[s] <= places, "int8: source ", s, " has ",
+            offset[s + 1] - offset[s], " tokens");
     std::fill(source_of.begin() + offset[s], source_of.begin() + offset[s + 1], s);
   }
-  keep_words(allowed, slots);
+  keep_words(allowed, words, slot, sources);
   embed(source_input_, ids, positions);
   qkv_.resize(rows_ * width);
   shares_layers_ = rows_ < kFewestRows * usable_threads();
@@ -139,7 +127,7 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
       multiply(layer.qkv, pre_norm(layer.attention_norm, rows), Epilogue::store, qkv_.data(), rows);
     });
     by_rows([&](Rows rows) {
-      Attention<float> attention(source_keys_.size(3), width, head_dim_, attention_scale_);
+      Attention<float> attention(places, width, head_dim_, attention_scale_);
       // A head at a time over a source's queries: its keys and values stay in the cache of the core.
       for (int64_t head = 0; head < d_model_; head += head_dim_)
         for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -155,28 +143,27 @@ void Int8Transformer::encode(const at::Tensor& ids, const at::Tensor& positions,
       post_norm(layer.feed_forward_norm, rows);
     });
   }
-  const int64_t* slot = slots.const_data_ptr<int64_t>();
   by_rows([&](Rows rows) {
-    if (pre_norm_) normalise(norm("encoder_norm"), states_.data(), rows);
+    if (pre_norm_) normalise(encoder_norm_, states_.data(), rows);
     for (size_t l = 0; l < source_kv_.size(); ++l) {
       multiply(source_kv_[l], states_.data(), Epilogue::store, wide_.data(), rows);
       for (int64_t row = rows.begin; row < rows.end; ++row)
         for (int64_t head = 0; head < heads_; ++head) {
-          const int64_t to = ((l * source_keys_.size(1) + slot[source_of[row]]) * heads_ + head) * source_keys_.size(3);
+          const int64_t to = ((l * source_keys_.slots + slot[source_of[row]]) * heads_ + head) * places;
           const int64_t place = (to + row - offset[source_of[row]]) * head_dim_;
           const float* key = wide_.data() + row * 2 * d_model_ + head * head_dim_;
-          kernels().shorten(key, head_dim_, mutable_short_numbers(source_keys_) + place);
-          kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(source_values_) + place);
+          kernels().shorten(key, head_dim_, source_keys_.numbers<BFloat16>() + place);
+          kernels().shorten(key + d_model_, head_dim_, source_values_.numbers<BFloat16>() + place);
         }
     }
   });
 }
 
-Int8Transformer::AttentionView Int8Transformer::view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer,
+Int8Transformer::AttentionView Int8Transformer::view_of(const Buffer& keys, const Buffer& values, int64_t layer,
                                                         int64_t stride, const int64_t* slots,
                                                         const int64_t* lengths) const {
-  const int64_t start = layer * keys.stride(0);
-  return {short_numbers(keys) + start, short_numbers(values) + start, keys.size(3), stride, slots, lengths};
+  const int64_t start = layer * keys.layer_size();
+  return {keys.numbers<BFloat16>() + start, values.numbers<BFloat16>() + start, keys.positions, stride, slots, lengths};
 }
 
 int64_t Int8Transformer::start_of(const AttentionView& view, int64_t row, int64_t head) const {
@@ -222,66 +209,62 @@ void Int8Transformer::accumulate_attention(const AttentionView& view, const std:
   }
 }
 
-void Int8Transformer::attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores) {
-  at::Tensor &keys = target_[0], &values = target_[1];
-  const int64_t slots = keys.size(1), places = keys.size(3);
-  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
+void Int8Transformer::attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, const Scores& scores) {
+  const Buffer &keys = target_[0], &values = target_[1];
   for (int64_t row = 0; row < rows_; ++row)
     for (int64_t head = 0; head < heads_; ++head) {
-      const int64_t to = ((layer * slots + slot[row]) * heads_ + head) * places + position[row];
+      const int64_t slot = (layer * keys.slots + batch.slots[row]) * heads_ + head;
+      const int64_t to = (slot * keys.positions + batch.positions[row]) * head_dim_;
       const float* key = wide_.data() + row * 3 * d_model_ + d_model_ + head * head_dim_;
-      kernels().shorten(key, head_dim_, mutable_short_numbers(keys) + to * head_dim_);
-      kernels().shorten(key + d_model_, head_dim_, mutable_short_numbers(values) + to * head_dim_);
+      kernels().shorten(key, head_dim_, keys.numbers<BFloat16>() + to);
+      kernels().shorten(key + d_model_, head_dim_, values.numbers<BFloat16>() + to);
     }
-  const AttentionView own = view_of(keys, values, layer, 3 * d_model_, slot, seen);
+  const AttentionView own = view_of(keys, values, layer, 3 * d_model_, batch.slots.data(), seen);
   attend(own);
-  const int64_t width = scores.self_attention.size(2);
-  accumulate_attention(own, batch.outputs.self_attention,
-                       scores.self_attention.mutable_data_ptr<float>() + layer * width,
-                       scores.self_attention.size(1) * width);
+  const int64_t width = scores.wanted.self_attention_width;
+  accumulate_attention(own, batch.self_attention_rows, scores.wanted.self_attention + layer * width,
+                       decoder_.size() * width);
   quantise(mixed_.data(), d_model_);
   apply(decoder_[layer].output, Epilogue::add, states_.data());
 }
 
-void Int8Transformer::recur(int64_t layer, const Batch& batch, const int64_t*, Scores&) {
-  const at::Tensor& states = target_[0];
-  const int64_t places = states.size(3);
-  const int64_t *position = batch.positions.const_data_ptr<int64_t>(), *slot = batch.slots.const_data_ptr<int64_t>();
-  float* kept = states.mutable_data_ptr<float>() + layer * states.stride(0);
+void Int8Transformer::recur(int64_t layer, const Batch& batch, const int64_t*, const Scores&) {
+  const Buffer& states = target_[0];
+  float* kept = states.numbers<float>() + layer * states.layer_size();
   const std::vector<float> start(d_model_);
-  const auto state = [&](int64_t row, int64_t place) { return kept + (slot[row] * places + place % places) * d_model_; };
+  const auto state = [&](int64_t row, int64_t place) {
+    return kept + (batch.slots[row] * states.positions + place % states.positions) * d_model_;
+  };
   // Rows of the same slot follow one another, each from the state that the row before it has left.
   for (int64_t row = 0; row < rows_; ++row) {
     const float *input = wide_.data() + row * 2 * d_model_, *gate = input + d_model_;
-    const float* before = position[row] ? state(row, position[row] - 1) : start.data();
-    kernels().recur(input, gate, before, d_model_, state(row, position[row]), states_.data() + row * d_model_);
+    const int64_t position = batch.positions[row];
+    const float* before = position ? state(row, position - 1) : start.data();
+    kernels().recur(input, gate, before, d_model_, state(row, position), states_.data() + row * d_model_);
   }
 }
 
-Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vector<Beam>& beams) {
-  reserve(batch.tokens.numel());
-  check_range(batch.positions, rows_, target_positions_, "positions");
-  check_range(batch.slots, rows_, target_slots_, "slots");
-  check_range(batch.source_slots, rows_, source_keys_.size(1), "source_slots");
-  check_range(batch.source_lengths, rows_, source_keys_.size(3) + 1, "source_lengths");
-  for (const int64_t* length = batch.source_lengths.const_data_ptr<int64_t>(), *end = length + rows_; length < end; ++length)
-    TORCH_CHECK(*length > 0, "int8: a source is empty");
-  for (const auto* rows : {&batch.outputs.logits, &batch.outputs.alignment, &batch.outputs.self_attention}) check_rows(*rows, rows_);
-  const int64_t* position = batch.positions.const_data_ptr<int64_t>();
-  std::vector<int64_t> seen(position, position + rows_);
+void Int8Transformer::step(const Batch& batch, Scores& scores) {
+  reserve(batch.tokens.size());
+  check_range(batch.positions.data(), rows_, target_positions_, "positions");
+  check_range(batch.slots.data(), rows_, target_slots_, "slots");
+  check_range(batch.source_slots.data(), rows_, source_keys_.slots, "source_slots");
+  check_range(batch.source_lengths.data(), rows_, source_keys_.positions + 1, "source_lengths");
+  for (const int64_t length : batch.source_lengths) require(length > 0, "int8: a source is empty");
+  for (const auto* rows : {&batch.logit_rows, &batch.alignment_rows, &batch.self_attention_rows})
+    check_rows(*rows, rows_);
+  std::vector<int64_t> seen = batch.positions;
   for (int64_t& length : seen) ++length;  // a row attends up to its own position
-  const int64_t* source_slot = batch.source_slots.const_data_ptr<int64_t>();
-  const int64_t* source_length = batch.source_lengths.const_data_ptr<int64_t>();
-  const int64_t layers = decoder_.size(), aligned = batch.outputs.alignment.size(), looking = batch.outputs.self_attention.size();
-  const int64_t source_width = longest(batch.outputs.alignment, source_length);
-  const int64_t own_width = longest(batch.outputs.self_attention, seen.data());
-  const int64_t own_layers = see_own_ == &Int8Transformer::attend_to_own ? layers : 0;
-  Scores scores;
-  scores.alignment = at::zeros({aligned, source_width});
-  scores.self_attention = at::zeros({looking, own_layers, own_width});
+  const DragomanScores& wanted = scores.wanted;
+  const int64_t own_layers = see_own_ == &Int8Transformer::attend_to_own ? decoder_.size() : 0;
+  require(longest(batch.alignment_rows, batch.source_lengths) <= wanted.alignment_width &&
+              longest(batch.self_attention_rows, seen) <= wanted.self_attention_width,
+          "int8: the weights of attention have no room");
+  std::fill_n(wanted.alignment, batch.alignment_rows.size() * wanted.alignment_width, 0.0f);
+  std::fill_n(wanted.self_attention, batch.self_attention_rows.size() * own_layers * wanted.self_attention_width, 0.0f);
 
-  embed(target_input_, batch.tokens, batch.positions);
-  for (int64_t l = 0; l < layers; ++l) {
+  embed(target_input_, batch.tokens.data(), batch.positions.data());
+  for (int64_t l = 0; l < static_cast<int64_t>(decoder_.size()); ++l) {
     const DecoderWeights& layer = decoder_[l];
     quantise(pre_norm(layer.own_norm, all()), d_model_);
     apply(layer.own, Epilogue::store, wide_.data());
@@ -290,10 +273,11 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
 
     quantise(pre_norm(layer.cross_norm, all()), d_model_);
     apply(layer.cross_query, Epilogue::store, wide_.data());
-    const AttentionView source = view_of(source_keys_, source_values_, l, d_model_, source_slot, source_length);
+    const AttentionView source = view_of(source_keys_, source_values_, l, d_model_, batch.source_slots.data(),
+                                         batch.source_lengths.data());
     attend(source);
     if (l == alignment_layer_)
-      accumulate_attention(source, batch.outputs.alignment, scores.alignment.mutable_data_ptr<float>(), source_width);
+      accumulate_attention(source, batch.alignment_rows, wanted.alignment, wanted.alignment_width);
     quantise(mixed_.data(), d_model_);
     apply(layer.cross_output, Epilogue::add, states_.data());
     post_norm(layer.cross_norm, all());
@@ -304,9 +288,8 @@ Int8Transformer::Scores Int8Transformer::step(const Batch& batch, const std::vec
     apply(layer.outer, Epilogue::add, states_.data());
     post_norm(layer.feed_forward_norm, all());
   }
-  if (pre_norm_) normalise(norm("decoder_norm"), states_.data(), all());
-  project(batch, beams, scores);
-  return scores;
+  if (pre_norm_) normalise(decoder_norm_, states_.data(), all());
+  project(batch, scores);
 }
 
 }  // namespace dragoman

@@ -2,15 +2,16 @@
 
 #pragma once
 
-#include <torch/custom_class.h>
-
+#include <cstdlib>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "beams.h"
 #include "compute.h"
+#include "interface.h"
+#include "kv_buffer.h"
 #include "sampling.h"
 
 namespace dragoman {
@@ -19,9 +20,11 @@ struct Norm {
   const float *weight, *bias;
 };
 
-// The input of a stack; the norm is that of embeddings, if the model has one.
+// The input of a stack: embeddings of tokens and of positions, so many of each; the norm is that of embeddings, if the
+// model has one.
 struct Input {
-  at::Tensor tokens, table;
+  const float *embeddings, *places;
+  int64_t tokens, positions;
   Norm norm;
 };
 
@@ -37,62 +40,52 @@ struct DecoderWeights {
   Norm own_norm, cross_norm, feed_forward_norm;
 };
 
-class Int8Transformer : public torch::CustomClassHolder {
+class Int8Transformer {
  public:
-  using Numbers = c10::Dict<std::string, int64_t>;
-  using Tensors = c10::Dict<std::string, at::Tensor>;
+  Int8Transformer(const DragomanShape& shape, const std::vector<DragomanWeight>& weights,
+                  const DragomanBuffers& buffers);
 
-  Int8Transformer(Numbers shape, Tensors weights, Tensors buffers);
-
-  // ids, positions [tokens]; offsets [sources + 1]; slots [sources]. With a shortlist, `allowed` [sources, vocab] has the
-  // words that each translation can have; else it is empty.
-  void encode(const at::Tensor& ids, const at::Tensor& positions, const at::Tensor& offsets, const at::Tensor& slots,
-              const at::Tensor& allowed);
+  // ids, positions [tokens]; offsets [sources + 1]; slots [sources]. With a shortlist, `allowed` [words] has the words
+  // that each translation can have, [sources, vocab]; else it is empty.
+  void encode(const int64_t* ids, const int64_t* positions, int64_t tokens, const int64_t* offsets, const int64_t* slots,
+              int64_t sources, const bool* allowed, int64_t words);
 
   // A block of steps: one, and up to `steps - 1` more; none starts that would end more than `seconds` after the block's
-  // beginning. tokens, positions, slots, source_slots, source_lengths [rows] -> the ids and their
-  // log-probabilities [steps, rows], the number of them that each plain row has got [plain rows], and of the last step,
-  // for the rows of `outputs`: logits [len, vocab]; alignment, the weights over their sources [len, longest source], the
-  // mean of the heads of the layer that `shape` calls `alignment_layer`; self_attention, the weights over their own slots
-  // [len, layers, longest], the mean of the heads of each layer. For each of `beams` [beams, 3], a `Beam` each, with its
-  // rows' `totals` [rows]: the best extensions, their rows and tokens [2, steps, beams, n] and their log-probabilities
-  // and totals, n being twice the largest size.
+  // beginning. Writes the ids and their log-probabilities, the number of them that each plain row has got, and of the
+  // last step, for the rows that the batch names: logits; alignment, the weights over their sources, the mean of the
+  // heads of the layer that the shape calls `alignment_layer`; self_attention, the weights over their own slots, the
+  // mean of the heads of each layer. For each of `beams`, a `Beam` each, with its rows' `totals`: the best extensions,
+  // their rows, tokens, log-probabilities and totals, twice the largest size of them. Returns the number of steps.
   // In a further step each plain row, the last ones, reads its token, unless it has ended, and a beam's rows are its
   // best extensions. The end of a hypothesis ends the block, as does the end of the last plain row without beams.
-  struct Outputs {
-    std::vector<int64_t> logits, alignment, self_attention;
-  };
-  // As `PlainRows` of model/decode_step.py.
-  struct Plain {
-    at::Tensor rooms, temperatures, top_ks, top_ps, seeds;
-  };
-  struct Batch {
-    at::Tensor tokens, positions, slots, source_slots, source_lengths;
-    Outputs outputs;
-    at::Tensor beams, totals;
-    Plain plain;
-    int64_t steps = 1, eos_id = -1;
-    double seconds = 0;
-    std::vector<int64_t> places = {};  // the number in `plain` of each plain row that has not ended
-  };
-  using Result =
-      std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-  Result decode(const Batch& batch);
+  int64_t decode(const DragomanBatch& call, const DragomanScores& scores);
 
  private:
-  struct Scores {
-    at::Tensor best, logprobs, logits, alignment, self_attention;
-    std::vector<BestExtensions> extensions;  // of each beam
+  using Numbers = std::vector<int64_t>;
+  // The rows of a step, and what is asked of it.
+  struct Batch {
+    const DragomanBatch& call;
+    Numbers tokens, positions, slots, source_slots, source_lengths;
+    std::vector<float> totals;
+    Numbers logit_rows, alignment_rows, self_attention_rows;
+    std::vector<Beam> beams;
+    Numbers places;  // the number among the call's plain rows of each that has not ended
   };
-  std::vector<Beam> beams_of(const Batch& batch) const;
+  struct Scores {
+    Numbers best;
+    std::vector<float> logprobs;
+    std::vector<BestExtensions> extensions;  // of each beam
+    const DragomanScores& wanted;
+  };
+  std::vector<Beam> beams_of(const DragomanBatch& call) const;
   // Two ways of a decoder layer to see the positions before a row's own, chosen once: each reads the layer's `own`
   // projection in `wide_`, writes the target's buffers and adds its result to the states.
-  using SeeOwn = void (Int8Transformer::*)(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
-  void attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
-  void recur(int64_t layer, const Batch& batch, const int64_t* seen, Scores& scores);
-  Scores step(const Batch& batch, const std::vector<Beam>& beams);
+  using SeeOwn = void (Int8Transformer::*)(int64_t layer, const Batch& batch, const int64_t* seen, const Scores& scores);
+  void attend_to_own(int64_t layer, const Batch& batch, const int64_t* seen, const Scores& scores);
+  void recur(int64_t layer, const Batch& batch, const int64_t* seen, const Scores& scores);
+  void step(const Batch& batch, Scores& scores);
   // Checks the plain rows and returns their numbers.
-  std::vector<int64_t> places_of(const Batch& batch, const std::vector<Beam>& beams) const;
+  Numbers places_of(const Batch& batch) const;
   // A row that samples, and how.
   struct Draw {
     int64_t row;
@@ -105,33 +98,34 @@ class Int8Transformer : public torch::CustomClassHolder {
     std::vector<Draw> draws;
     std::vector<Summary> summaries;  // [parts, rows]
     std::unique_ptr<float[]> drawn;  // [draws, vocab]
-    float* kept;                     // [rows of `outputs.logits`, vocab]
+    float* kept;                     // [rows of `logit_rows`, vocab]
     RowRankings rankings;
   };
   // Two ways to compute logits, chosen once: of the whole vocabulary, or of each source's words alone, where all other
   // logits are minus infinity.
-  using Score = void (Int8Transformer::*)(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
-  void score_all(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
-  void score_words(const Batch& batch, const std::vector<Beam>& beams, StepLogits& logits);
-  void keep_words(const at::Tensor& allowed, const at::Tensor& slots);
+  using Score = void (Int8Transformer::*)(const Batch& batch, StepLogits& logits);
+  void score_all(const Batch& batch, StepLogits& logits);
+  void score_words(const Batch& batch, StepLogits& logits);
+  void keep_words(const bool* allowed, int64_t words, const int64_t* slots, int64_t sources);
   // Prepares the next step, without the plain rows that have ended; `counts` are their numbers of tokens. Returns false
   // where a hypothesis has ended, a beam's rows become more or fewer, or no row is left.
-  bool advance(Batch& batch, const std::vector<Beam>& beams, const std::vector<BestExtensions>& extensions,
-               const at::Tensor& best, const int64_t* counts);
+  bool advance(Batch& batch, Scores& scores, const int64_t* counts);
 
-  at::Tensor tensor(const std::string& name) const;
+  // What the constructor takes its weights from.
+  using Weights = std::unordered_map<std::string, DragomanWeight>;
+  // Zeroed memory for as long as this lives.
+  template <typename Number>
+  Number* keep(int64_t count);
   // Packed, or in rows as `Kernels::select` reads it.
-  Linear linear(const std::string& name, bool packed = true);
-  Linear outer(const std::string& name);
-  Norm norm(const std::string& name) const;
-  Input input(const std::string& name) const;
+  Linear linear(const Weights& weights, const std::string& name, bool packed = true);
+  Linear outer(const Weights& weights, const std::string& name);
 
   // Rows that a thread takes to itself.
   struct Rows {
     int64_t begin, end;
   };
   Rows all() const { return {0, rows_}; }
-  void embed(const Input& input, const at::Tensor& ids, const at::Tensor& positions);
+  void embed(const Input& input, const int64_t* ids, const int64_t* positions);
   void reserve(int64_t rows);
   // Quantise rows of `width` floats into `q_`.
   void quantise(const float* x, int64_t width);
@@ -152,7 +146,7 @@ class Int8Transformer : public torch::CustomClassHolder {
     int64_t positions, stride;
     const int64_t *slots, *lengths;
   };
-  AttentionView view_of(const at::Tensor& keys, const at::Tensor& values, int64_t layer, int64_t stride,
+  AttentionView view_of(const Buffer& keys, const Buffer& values, int64_t layer, int64_t stride,
                         const int64_t* slots, const int64_t* lengths) const;
   // Where the keys and values of a row and head begin.
   int64_t start_of(const AttentionView& view, int64_t row, int64_t head) const;
@@ -165,14 +159,16 @@ class Int8Transformer : public torch::CustomClassHolder {
   // floats apart.
   void accumulate_attention(const AttentionView& view, const std::vector<int64_t>& rows, float* to,
                             int64_t stride) const;
-  void project(const Batch& batch, const std::vector<Beam>& beams, Scores& scores);
+  void project(const Batch& batch, Scores& scores);
 
-  Tensors weights_;
-  std::vector<at::Tensor> packed_;  // the memory that each `Linear` points into
-  // [layers, slots, heads, positions, head_dim]; of targets the keys and the values, in bfloat16, or recurrent states in
-  // one head, in float32, which are those of position p at p modulo the positions.
-  std::vector<at::Tensor> target_;
-  at::Tensor source_keys_, source_values_;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::vector<std::unique_ptr<void, Free>> packed_;  // the memory that each `Linear` points into
+  // Keys and values in bfloat16; or recurrent states in one head, in float32, which are those of position p at p modulo
+  // the positions.
+  std::vector<Buffer> target_;
+  Buffer source_keys_, source_values_;
   int64_t d_model_, heads_, head_dim_, widest_, alignment_layer_, target_slots_, target_positions_;
   bool pre_norm_;
   SeeOwn see_own_;
@@ -180,6 +176,7 @@ class Int8Transformer : public torch::CustomClassHolder {
   Epilogue activation_;
   float attention_scale_, embedding_scale_, norm_epsilon_;
   Input source_input_, target_input_;
+  Norm encoder_norm_, decoder_norm_;
   std::vector<EncoderWeights> encoder_;
   std::vector<DecoderWeights> decoder_;
   std::vector<Linear> source_kv_;

@@ -2,7 +2,6 @@
 
 #include "parts.h"
 
-#include <ATen/Parallel.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "checks.h"
 
 namespace dragoman {
 namespace {
@@ -31,6 +32,9 @@ constexpr std::chrono::milliseconds kPatience{1};
 constexpr std::chrono::milliseconds kPause{20};
 
 using Clock = std::chrono::steady_clock;
+
+std::atomic<int64_t> own_threads{1};
+Parallel openmp = nullptr;
 
 void pause() {
 #if defined(__x86_64__)
@@ -71,7 +75,7 @@ class Helpers {
     left_.store(static_cast<uint64_t>(++number_) << 32 | parts);
     // Last, since who sees the new number takes parts of it.
     for (int64_t i = 0; i < helping && i < static_cast<int64_t>(helpers_.size()); ++i) helpers_[i]->call(number_);
-    const bool borrows = threads > at::get_num_threads();
+    const bool borrows = threads > own_threads.load();
     const Clock::time_point begin = borrows ? Clock::now() : Clock::time_point{};
     take_parts(number_);
     if (borrows)
@@ -178,30 +182,31 @@ class Helpers {
   alignas(64) std::atomic<uint64_t> unfinished_{0};
 };
 
-// The time since which each engine has no work, this engine's number, and the number of threads of all engines.
+// The times since which engines have no work, this engine's number, and the number of threads of all engines.
 struct Lenders {
-  at::Tensor idle_since;
-  int64_t own = 0, threads = 0;
+  const int64_t* idle_since = nullptr;
+  int64_t engines = 0, own = 0, threads = 0;
 } lenders;
 
 }  // namespace
 
-void lend_threads(const at::Tensor& idle_since, int64_t own, int64_t threads) {
-  TORCH_CHECK(idle_since.dtype() == at::kLong && idle_since.is_contiguous() && 0 <= own && own < idle_since.numel(),
-              "lend_threads: engine ", own, " is none of ", idle_since.numel());
-  lenders = {idle_since, own, threads};
+void set_threads(int64_t threads) { own_threads.store(threads); }
+
+void lend_threads(const int64_t* idle_since, int64_t engines, int64_t own, int64_t threads) {
+  require(0 <= own && own < engines, "lend_threads: engine ", own, " is none of ", engines);
+  lenders = {idle_since, engines, own, threads};
 }
 
 int64_t usable_threads() {
-  const int64_t own = at::get_num_threads();
-  if (!lenders.idle_since.defined()) return own;
+  const int64_t own = own_threads.load();
+  if (lenders.engines == 0) return own;
   const Clock::time_point now = Clock::now();
   const int64_t latest = std::chrono::nanoseconds(now.time_since_epoch() - kIdle).count();
-  const int64_t* since = lenders.idle_since.const_data_ptr<int64_t>();
   int64_t working = 1;
-  for (int64_t engine = 0; engine < lenders.idle_since.numel(); ++engine) {
+  for (int64_t engine = 0; engine < lenders.engines; ++engine) {
     if (engine == lenders.own) continue;
-    const int64_t idle = __atomic_load_n(since + engine, __ATOMIC_RELAXED);  // older C++ libraries have no atomic_ref
+    // Older C++ libraries have no atomic_ref.
+    const int64_t idle = __atomic_load_n(lenders.idle_since + engine, __ATOMIC_RELAXED);
     working += idle == 0 || idle > latest;
   }
   const int64_t share = lenders.threads / working;
@@ -215,6 +220,33 @@ void run_parts(int64_t count, int64_t least, Body body, const void* context) {
   if (parts > threads) parts -= parts % threads;  // or some would wait for the others' last ones
   if (parts < 2 || !Helpers::instance().run(count, (count + parts - 1) / parts, threads, body, context))
     body(context, 0, count);
+}
+
+void use_openmp(Parallel parallel) { openmp = parallel; }
+
+void run_in_openmp(int64_t count, int64_t least, Body body, const void* context) {
+  if (!openmp) return run_parts(count, least, body, context);
+  const int64_t threads = std::min(own_threads.load(), (count + least - 1) / least);
+  if (threads < 2) return count > 0 ? body(context, 0, count) : void();
+  struct Job {
+    Body body;
+    const void* context;
+    int64_t count, part;
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure{};
+    std::once_flag failed{};
+  } job{body, context, count, (count + threads - 1) / threads};
+  const auto take_part = [](void* of) {
+    Job& own = *static_cast<Job*>(of);
+    const int64_t begin = own.next.fetch_add(own.part);
+    try {
+      if (begin < own.count) own.body(own.context, begin, std::min(begin + own.part, own.count));
+    } catch (...) {
+      std::call_once(own.failed, [&] { own.failure = std::current_exception(); });
+    }
+  };
+  openmp(take_part, &job, threads, 0);
+  if (job.failure) std::rethrow_exception(job.failure);
 }
 
 }  // namespace dragoman

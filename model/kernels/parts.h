@@ -1,9 +1,6 @@
-// Work in parts, which an engine's threads take as they come. A thread that another program keeps from running takes
+// Work in parts, which a process's threads take as they come. A thread that another program keeps from running takes
 // fewer parts; OpenMP gives each thread an equal share and waits for all of them, and so would be as slow as that one.
-// For steps that are in C++ as a whole: between PyTorch's own products, its threads would be in the way of these.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
@@ -11,12 +8,15 @@ namespace dragoman {
 
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
-// From now on this process, engine `own` of some, uses its share of the `threads` that all of them have together and
-// those without work do not need. `idle_since` [engines] of int64 says since when each has none, in nanoseconds of
-// CLOCK_MONOTONIC, or 0; each engine writes its own at any time.
-void lend_threads(const at::Tensor& idle_since, int64_t own, int64_t threads);
+// The number of threads that this process has by itself, from now on.
+void set_threads(int64_t threads);
 
-// How many threads may take parts now: as many as PyTorch may use, and those that are lent.
+// From now on this process, engine `own` of some, uses its share of the `threads` that all of them have together and
+// those without work do not need. `idle_since` [engines], which the caller keeps, says since when each has none, in
+// nanoseconds of CLOCK_MONOTONIC, or 0; each engine writes its own at any time.
+void lend_threads(const int64_t* idle_since, int64_t engines, int64_t own, int64_t threads);
+
+// How many threads may take parts now: the process's own, and those that are lent.
 int64_t usable_threads();
 
 // Calls `body` for parts of 0..count, in any order, in up to `usable_threads` threads; returns when all are
@@ -24,12 +24,18 @@ int64_t usable_threads();
 // thrown, after all parts. A body must not call this function.
 void run_parts(int64_t count, int64_t least, Body body, const void* context);
 
+// The same for operators between PyTorch's own products, in PyTorch's threads: others would be in the way of these.
+// `parallel` is the function GOMP_parallel of PyTorch's OpenMP library; without it `run_parts` is called.
+using Parallel = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+void use_openmp(Parallel parallel);
+void run_in_openmp(int64_t count, int64_t least, Body body, const void* context);
+
 template <class Function>
-void in_parts(int64_t count, int64_t least, const Function& function) {
+void in_parts(int64_t count, int64_t least, const Function& function, decltype(run_parts)* run = run_parts) {
   const Body body = [](const void* context, int64_t begin, int64_t end) {
     (*static_cast<const Function*>(context))(begin, end);
   };
-  run_parts(count, least, body, &function);
+  run(count, least, body, &function);
 }
 
 }  // namespace dragoman

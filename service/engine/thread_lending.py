@@ -8,6 +8,7 @@ from typing import Final
 
 import torch
 
+from model.kernels import library
 from service.engine.loop import Channel
 from service.engine.messages import MOST_LENDERS, Command, EngineOptions, Report
 from service.process.hardware import has_cpu_limit, usable_cores
@@ -95,7 +96,7 @@ class ThreadLending:
     def _borrow(self, engine: int) -> None:
         self.extend()
         self._seen = self._lenders.count
-        torch.ops.dragoman.lend_threads(self._lenders.idle_since(), engine, self.threads)
+        library.lend_threads(self._lenders.idle_since(), engine, self.threads)
 
 
 def lending_among(options: EngineOptions, lenders: Lenders | None) -> ThreadLending | None:

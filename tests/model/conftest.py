@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-import torch
+
+from model.kernels import library
 
 
 @pytest.fixture
 def variant(request: pytest.FixtureRequest) -> Iterator[str]:
-    best, *_ = available = torch.ops.dragoman.variants()
+    best, *_ = available = library.variants()
     if request.param not in available:
         pytest.skip(f"this processor does not run {request.param}")
-    torch.ops.dragoman.choose_variant(request.param)
+    library.choose_variant(request.param)
     yield str(request.param)
-    torch.ops.dragoman.choose_variant(best)
+    library.choose_variant(best)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from model.attention import SelfAttention, attention_weights
 from model.config import Activation, ModelConfig, NormOrder
-from model.cpp_transformer import KV_DTYPE, CppTransformer, _weights
+from model.cpp_transformer import KV_DTYPE, CppTransformer
 from model.decode_step import NO_OUTPUTS, Queries
+from model.int8_weights import int8_weights
 from model.kernels.compiler import VARIANTS
 from model.layers import DecoderLayer
 from model.quantized_linear import Int8Linear, replace_linears
@@ -53,7 +54,7 @@ def test_numbers_that_were_stored_in_int8_stay_as_they_are() -> None:
                 scales = torch.full((module.out_features,), 100 / float(module.weight.abs().max()))
                 module.weight.copy_((module.weight * scales[:, None]).round() / scales[:, None])
                 model.stored_scales[f"{name}.weight"] = scales
-    weights = dict(_weights(copy.deepcopy(model)))
+    weights = dict(int8_weights(copy.deepcopy(model)))
     for part, name in enumerate(("query", "key", "value")):
         stored = model.get_parameter(f"encoder.0.self_attention.{name}.weight")
         rows = slice(part * config.d_model, (part + 1) * config.d_model)

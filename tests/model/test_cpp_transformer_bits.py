@@ -13,6 +13,7 @@ from model import kernels
 from model.config import Activation, DecoderMemory, ModelConfig
 from model.cpp_transformer import DecodeScores
 from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, PlainRows, Queries
+from model.kernels import library
 from model.kernels.compiler import VARIANTS
 from model.sampling import SamplingParameters, noise_states, sample
 from model.topk import Beams
@@ -74,18 +75,18 @@ def test_every_variant_gives_the_same_bits(
                 parameter.add_(inner_bias)
     sources = random_sources(SLOTS, config)
     slots, lengths = torch.arange(SLOTS), torch.tensor([len(source) for source in sources])
-    best, *others = torch.ops.dragoman.variants()
+    best, *others = library.variants()
     results: list[DecodeScores] = []
     buffers: list[dict[str, Tensor]] = []
     try:
         for variant in (best, *others):
-            torch.ops.dragoman.choose_variant(variant)
+            library.choose_variant(variant)
             side = Side(model)
             side.encode(sources, slots.tolist())
             results.append(side.decode(slots, slots * 0, slots, lengths))
             buffers.append(side.cache.buffers())
     finally:
-        torch.ops.dragoman.choose_variant(best)
+        library.choose_variant(best)
     for scores, kept in zip(results[1:], buffers[1:], strict=True):
         for name, buffer in kept.items():
             assert torch.equal(buffer, buffers[0][name]), name

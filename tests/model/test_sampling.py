@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from model import kernels
+from model.kernels import library
 from model.sampling import SamplingParameters, greedy, gumbel_noise, noise_states, sample
 
 
@@ -160,19 +161,19 @@ def test_the_operator_is_the_definition(monkeypatch: pytest.MonkeyPatch, spread:
 def test_every_variant_and_any_number_of_threads_give_the_same_bits() -> None:
     logits = 4 * torch.randn(300, 777, generator=torch.Generator().manual_seed(0))
     parameters = _of_all_kinds(300, logits)
-    best, *others = torch.ops.dragoman.variants()
+    best, *others = library.variants()
     expected = sample(logits, parameters)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
         for variant in (best, *others):
-            torch.ops.dragoman.choose_variant(variant)
+            library.choose_variant(variant)
             tokens, logprobs = sample(logits, parameters)
             assert torch.equal(tokens, expected.tokens)
             assert torch.equal(logprobs, expected.logprobs)
     finally:
         torch.set_num_threads(before)
-        torch.ops.dragoman.choose_variant(best)
+        library.choose_variant(best)
 
 
 def test_noise_is_a_function_of_seed_position_and_token() -> None:

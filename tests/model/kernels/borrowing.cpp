@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <thread>
+#include <vector>
 
 #include "parts.h"
 
@@ -33,7 +34,7 @@ bool check(bool right, const char* what) {
 
 int main() {
   const std::vector<int64_t> idle_since{0, 1};
-  lend_threads({&idle_since}, 0, 2);
+  lend_threads(idle_since.data(), 2, 0, 2);
   bool good = check(borrows(), "the other engine has been idle for long");
   for (int i = 0; i < 20; ++i) run(3ms, 3ms);
   good &= check(borrows(), "equal parts of equal threads are no reason to stop");

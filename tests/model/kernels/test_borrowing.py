@@ -13,7 +13,6 @@ _HERE = Path(__file__).parent
 
 
 def test_late_threads_are_not_borrowed_for_a_while(tmp_path: Path) -> None:
-    """Run a program that has its own stand-in for PyTorch."""
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler")
     program = str(tmp_path / "borrowing")
@@ -23,7 +22,6 @@ def test_late_threads_are_not_borrowed_for_a_while(tmp_path: Path) -> None:
         "-std=c++20",
         "-O1",
         "-pthread",
-        f"-I{_HERE / 'stand_in'}",
         f"-I{_SOURCES}",
         *sources,
         "-o",

@@ -1,13 +1,16 @@
 """Compiling happens once, and leaves a whole library or a reason."""
 
+import os
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from model.kernels.compiler import build
+from model import kernels
+from model.kernels.compiler import build, find_compiler
 
 
 def test_a_compiler_that_fails_is_asked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,3 +137,53 @@ def test_of_those_that_start_together_one_compiles(monkeypatch: pytest.MonkeyPat
         built = set(executor.map(build, [tmp_path] * 4))
     assert len(built) == 1
     assert libraries == ["-shared"]
+
+
+def test_the_compiler_is_the_environment_s_then_the_system_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"clang++": "/usr/bin/clang++", "ccache": "/usr/bin/ccache"}
+    monkeypatch.setattr("shutil.which", there.get)
+    for variable, command in (
+        ("", ["/usr/bin/clang++"]),
+        ("ccache g++ -m64", ["/usr/bin/ccache", "g++", "-m64"]),
+        ("icpx", ["/usr/bin/clang++"]),  # that is not there
+    ):
+        monkeypatch.setenv("CXX", variable)
+        compiler = find_compiler()
+        assert compiler is not None
+        assert compiler.command == command
+    there.clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    compiler = find_compiler()
+    assert compiler is not None
+    assert compiler.command == [sys.executable, "-m", "ziglang", "c++"]
+
+
+@pytest.mark.parametrize("home", ["read-only", "none"])
+def test_without_a_cache_the_library_goes_into_a_private_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str
+) -> None:
+    cache = Path("none") if home == "none" else tmp_path / "file" / "dragoman"
+    (tmp_path / "file").touch()  # no directory can be made in it, not even by the administrator
+    loaded: list[Path] = []
+    monkeypatch.setattr(
+        "subprocess.run", lambda command, **options: Path(command[command.index("-o") + 1]).write_bytes(b"library")
+    )
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: cache)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(kernels.library, "load", loaded.append)
+    monkeypatch.setattr(kernels, "file_name", lambda: "none.so")
+    for _ in range(2):
+        kernels._load()
+    [directory] = {path.parent for path in loaded}
+    assert directory == tmp_path / f"dragoman-{os.getuid()}"
+    assert directory.stat().st_mode & 0o077 == 0
+
+
+def test_someone_else_s_private_directory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    (tmp_path / "others").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "others")
+    with pytest.raises(PermissionError, match="is a link"):
+        build(tmp_path / "link", private=True)

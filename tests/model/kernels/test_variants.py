@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-import torch
 
 from model import kernels
+from model.kernels import library
 
 
 @pytest.fixture
 def best(operators: None) -> Iterator[str]:
-    best = torch.ops.dragoman.variants()[0]
+    best = library.variants()[0]
     yield best
     kernels.choose(best)
 

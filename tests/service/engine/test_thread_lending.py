@@ -8,6 +8,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from model.kernels import library
 from service.engine.messages import Cancel, Command, EngineOptions, Report
 from service.engine.thread_lending import MOST_THREADS, Lenders, LendingChannel, ThreadLending, lending_among
 
@@ -16,7 +17,7 @@ LONG_ENOUGH_SECONDS = 0.02
 
 def usable_threads() -> int:
     time.sleep(LONG_ENOUGH_SECONDS)
-    threads: int = torch.ops.dragoman.usable_threads()
+    threads: int = library.usable_threads()
     return threads
 
 
@@ -41,7 +42,7 @@ def lending(operators: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Thread
     lending = ThreadLending(Lenders(), 0, engines=2, threads=2)
     lending.join(0, Observed())
     yield lending
-    torch.ops.dragoman.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
+    library.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
 
 
 def test_an_engine_lends_its_threads_only_while_it_waits_for_work(lending: ThreadLending) -> None:
@@ -81,7 +82,7 @@ def test_one_engine_does_not_borrow_without_bound(operators: None, monkeypatch: 
     many = ThreadLending(Lenders(), 0, engines=64, threads=64)
     many.join(0, Observed())
     assert usable_threads() == MOST_THREADS
-    torch.ops.dragoman.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
+    library.lend_threads(torch.zeros(1, dtype=torch.int64), 0, 0)
 
 
 @pytest.mark.parametrize(
