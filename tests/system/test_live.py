@@ -87,7 +87,7 @@ async def test_the_same_over_server_sent_events(server: Server, client: httpx.As
 
 
 async def test_a_lost_connection_goes_on(server: Server, client: httpx.AsyncClient) -> None:
-    async with opened(server.url, **LANGUAGES) as socket:
+    async with opened(server.url, **LANGUAGES, latency="low") as socket:
         await say(socket, append="The old man who lives next door has many ")
         events = await until(socket, "commit")
         session, known = events[0]["session"], events[-1]["id"]
