@@ -114,7 +114,7 @@ async def test_another_server_goes_on_with_what_is_committed(server: Server) -> 
 
 
 async def test_a_correction_of_committed_source(server: Server) -> None:
-    async with opened(server.url, **LANGUAGES) as socket:
+    async with opened(server.url, **LANGUAGES, latency="low") as socket:
         await say(socket, append="The old man who lives next door has many ")
         before = await until(socket, "commit")
         await say(socket, replace_from=4, text="young woman who lives next door has many books.", end=True)
