@@ -19,6 +19,8 @@ _DEEPEST: Final = 12
 _MOST_CANDIDATES: Final = 40
 _PROSE_LETTERS: Final = 22
 """Letters in most lines of running text."""
+_NOTE_LETTERS: Final = 15
+"""Letters in most lines of notes in a margin."""
 _SAMPLE: Final = 5_000
 
 Runs = list[tuple[int, int]]
@@ -88,6 +90,8 @@ class _Arrangement:
         both = sum(bool(left and right) for left, right in zip(*sides, strict=True))
         top, bottom = rows[0][0].baseline, rows[-1][0].baseline - 3
         crossing = {round(y) for y in self._crossing(x) if top < y < bottom}
+        if not crossing and _have_other_sizes(sides):
+            return False
         is_dense = any(are_prose) and min(counts) > 0.7 * max(counts) and max(counts) >= 8
         if len(crossing) >= (len(rows) / 4 if is_dense else 2) and both >= 0.2 * len(rows):
             return True
@@ -112,6 +116,14 @@ def _sides(rows: Sequence[Row], x: float) -> tuple[list[Row], list[Row]]:
         [[each for each in row if each.left < x] for row in rows],
         [[each for each in row if each.left >= x] for row in rows],
     )
+
+
+def _have_other_sizes(sides: Iterable[Sequence[Row]]) -> bool:
+    """Return True for a text beside one of another size, such as notes in a margin."""
+    fragments = [[each for row in side for each in row] for side in sides]
+    first, second = (statistics.median(each.size for each in side) for side in fragments)
+    letters = min(statistics.median(len(each.text) for each in side) for side in fragments)
+    return abs(first - second) > 0.15 * max(first, second) and letters >= _NOTE_LETTERS
 
 
 def _is_prose(rows: Iterable[Row]) -> bool:

@@ -10,7 +10,7 @@ import regex
 from service.documents.pdf.letters import Fragment, Run, between
 
 MARKER: Final = regex.compile(
-    r"[•▪◦‣●○■□➢✓·*–—-]|(?:\d{1,3}|[a-z]|[ivx]{1,5}|[IVX]{1,5})[.)]|[A-Z]\)|\((?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})\)|"
+    r"[•▪◦‣●○■□➢✓·*–—-]|(?:\d{1,3}|[a-z]|[ivx]{1,5}|[IVX]{1,5})[.)]|[A-Z]\)|\((?:\d{1,2}|[A-Za-z]|[ivxIVX]{1,5})\)|"
     r"\[[\w+-]{1,12}\]|\d{1,2}(?:\.\d{1,2})+\.?"
 )
 """A bullet or a number at the beginning of an item or a heading."""

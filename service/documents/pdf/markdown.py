@@ -8,7 +8,7 @@ import regex
 from service.documents.pdf.blocks import Block
 from service.documents.pdf.letters import Run
 
-_SPECIAL: Final = regex.compile(r"([\\`*_\[\]<>|]|^(?:#{1,6}|[+-])(?=\s))")
+_SPECIAL: Final = regex.compile(r"([\\`*_\[\]<>|]|^(?:#{1,6}|[+-])(?=\s)|^[=-](?=[=-]*\Z))")
 
 
 def markdown_of(blocks: Sequence[Block]) -> str:

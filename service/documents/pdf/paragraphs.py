@@ -76,7 +76,10 @@ class Paragraphs:
             return False
         if found.size > self._heading_size:
             return True
+        marker = ITEM.match(text)
         is_marked = all(map(_is_bold, found.lines)) and not self._is_bold and found.size > 0.95 * self._size
+        is_numbered = marker is not None and any(map(str.isalnum, marker[0]))
+        is_marked = is_marked or (marker is not None and is_numbered and text[marker.end() :].isupper())
         is_short = len(text) <= _LONGEST_BOLD_HEADING and len(found.lines) <= 2 and "\t" not in text
         return is_marked and is_short and not regex.search(r"[.,;:]\s*\Z", text)
 

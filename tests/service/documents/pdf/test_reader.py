@@ -82,6 +82,11 @@ def test_headings_by_size_and_weight() -> None:
     assert [found[0], found[1], found[3]] == ["# The Report", "## First Part", "### A bold line"]
 
 
+def test_a_numbered_line_in_capitals_is_a_heading() -> None:
+    lines = [Text(50, 60, "IV. THE BOATS"), *column(50, 100, *PROSE), Text(50, 200, "• NOT THIS ONE")]
+    assert _read(lines) == ["# IV. THE BOATS", " ".join(PROSE), "- NOT THIS ONE"]
+
+
 def test_lists_with_levels_and_wrapped_items() -> None:
     page = [
         *column(50, 100, *PROSE),
@@ -129,6 +134,19 @@ def test_ruled_cells_keep_their_lines_together() -> None:
         "| Dinner | is served from six to nine |",
         "| Tea and cake | all day long on the terrace |",
     ]
+
+
+def test_notes_in_a_margin_are_no_table() -> None:
+    margin = column(30, 100, "Received in May, and", "printed in June only.", size=7)
+    assert _read([*margin, *column(200, 100, *PROSE[:2])]) == [
+        "Received in May, and printed in June only.",
+        " ".join(PROSE[:2]),
+    ]
+
+
+def test_lines_of_signs_are_no_markup() -> None:
+    lines = column(50, 100, "A title", "=========", "Another", leading=30)
+    assert _read(lines) == ["A title", "\\=========", "Another"]
 
 
 def test_running_lines_are_left_out() -> None:
