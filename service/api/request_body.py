@@ -31,8 +31,10 @@ _LONGEST_NAME: Final = 64
 _LONGEST_ENCODING: Final = 20
 _LARGE_FORM_BYTES: Final = 65_536
 _OTHER_CHARACTERS: Final = 8_192
-"""Limit for the characters of a form besides its text and a glossary."""
-_GLOSSARY_CHARACTERS: Final = 262_144
+"""Limit for the characters of a form besides its text and long fields."""
+_LONG_FIELDS: Final = (b"glossary", b"context")
+"""A glossary, and the context that DeepL's clients send."""
+_LONG_CHARACTERS: Final = 262_144
 _CONTINUATIONS: Final = ("%8", "%9", "%A", "%B", "%a", "%b")
 """Beginnings of escaped bytes that continue a character of UTF-8."""
 _FORMS: Final = ThreadPoolExecutor(1, "forms")
@@ -122,7 +124,7 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
     """Parse the fields of a URL-encoded form. Raises `InvalidRequest` and `TooLong` with `name` as their field."""
     most = await _max_fields(request)
     characters = (await service_of(request)).translator.limits.max_characters
-    others = _OTHER_CHARACTERS + (_GLOSSARY_CHARACTERS if b"glossary" in body else 0)
+    others = _OTHER_CHARACTERS + (_LONG_CHARACTERS if any(each in body for each in _LONG_FIELDS) else 0)
     if body.count(b"&") >= most:
         raise InvalidRequest(name, f"has more than {most} fields")
     try:

@@ -63,10 +63,11 @@ async def test_a_form_is_measured_by_characters_before_it_is_parsed(letter: str,
         await read_form(refused)
 
 
-async def test_a_form_with_a_glossary_may_be_longer() -> None:
-    terms = "chat=cat\n" * 20_000
-    body = urlencode({"q": "A cat.", "glossary": terms}).encode()
-    assert await read_form(_request(body, "application/x-www-form-urlencoded")) == {"q": "A cat.", "glossary": terms}
+@pytest.mark.parametrize("field", ["glossary", "context"])
+async def test_a_form_with_a_long_field_may_be_longer(field: str) -> None:
+    fields = {"q": "A cat.", field: "chat=cat\n" * 20_000}
+    body = urlencode(fields).encode()
+    assert await read_form(_request(body, "application/x-www-form-urlencoded")) == fields
 
 
 async def test_json_has_as_many_values_as_a_form_and_a_glossary() -> None:
