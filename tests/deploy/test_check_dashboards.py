@@ -149,11 +149,13 @@ def _prometheus(target: str, directory: Path) -> Iterator[str]:
 async def test_a_real_prometheus_answers_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     find_prometheus("prometheus")
     with run_server(tmp_path / "server") as server, _prometheus(server.url.removeprefix("http://"), tmp_path) as url:
+        live = {"source": "en", "target": "fr", "append": SENTENCES[0], "end": True}
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             deadline = time.monotonic() + PATIENCE_SECONDS
             found = ["Prometheus does not answer"]
             while found and time.monotonic() < deadline:
                 await stream(client, " ".join(SENTENCES[:10]))
+                await client.post("/translate/live", json=live)
                 try:
                     found = await asyncio.to_thread(problems, Prometheus(url), [DASHBOARD])
                 except (OSError, json.JSONDecodeError):  # it does not listen yet, or answers 503 in words
