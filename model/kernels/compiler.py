@@ -82,7 +82,7 @@ def find_compiler(target: str | None = None) -> Compiler | None:
 
     With a target, as aarch64-linux-gnu.2.28, only `ziglang` will do.
     """
-    zig = [sys.executable, "-m", "ziglang", "c++"]
+    zig = [sys.executable, "-P", "-m", "ziglang", "c++"]
     if target is not None:
         return Compiler([*zig, "-target", target], target.split("-")[0])
     for command in (shlex.split(os.environ.get("CXX", "")), ["c++"], ["g++"], ["clang++"]):

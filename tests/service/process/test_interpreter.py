@@ -13,4 +13,6 @@ def test_nobody_else_builds_the_command_of_a_python() -> None:
     root = Path(__file__).parents[3]
     files = [path for package in ("model", "service", "loadtest") for path in (root / package).rglob("*.py")]
     builders = [path for path in files if "[sys.executable" in (text := path.read_text()) or "(sys.executable," in text]
-    assert builders == [root / "service" / "process" / "interpreter.py"]
+    # `model` imports nothing of `service`.
+    assert builders == [root / "model/kernels/compiler.py", root / "service/process/interpreter.py"]
+    assert all('[sys.executable, "-P", ' in path.read_text() for path in builders)
