@@ -155,7 +155,7 @@ def test_the_compiler_is_the_environment_s_then_the_system_s(monkeypatch: pytest
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     compiler = find_compiler()
     assert compiler is not None
-    assert compiler.command == [sys.executable, "-m", "ziglang", "c++"]
+    assert compiler.command == [sys.executable, "-P", "-m", "ziglang", "c++"]
 
 
 @pytest.mark.parametrize("home", ["read-only", "none"])
