@@ -9,7 +9,9 @@ import regex
 from service.documents import office
 from service.documents.fluent import read_fluent
 from service.documents.gettext import decode_po, read_po
+from service.documents.json_files import read_arb, read_json
 from service.documents.markdown import split_markdown
+from service.documents.notebooks import split_notebook
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import split_passages
 from service.documents.pdf.conversion import convert_pdf
@@ -17,9 +19,10 @@ from service.documents.plain_text import read_plain_text
 from service.documents.properties import decode_properties, read_properties
 from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, Read, Split, TextReader
 from service.documents.rest import read_rest
+from service.documents.string_catalogs import split_catalog
 from service.documents.strings_files import read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
-from service.documents.text_files import decode_text, read_arb, read_json, read_table
+from service.documents.text_files import decode_text, read_table
 from service.documents.web_pages import decode_html, split_page
 from service.documents.xliff import split_xliff
 from service.documents.xml_strings import read_android, read_resx, read_stringsdict, read_tmx, read_ts, read_ttml
@@ -125,6 +128,8 @@ _ALL: Final = (
     *_texts("yaml yml", "application/yaml", read_yaml),
     *_texts("json", "application/json", read_json),
     *_texts("arb", "application/json", read_arb),
+    *_pieces("xcstrings", "application/json", split_catalog),
+    *_pieces("ipynb", "application/x-ipynb+json", split_notebook),
     *_texts("csv", "text/csv", read_table),
     *_texts("tsv", "text/tab-separated-values", read_table),
 )

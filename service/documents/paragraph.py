@@ -1,7 +1,7 @@
 """Paragraphs, the units of a document that are translated, and the pieces of its text around them."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -73,6 +73,8 @@ class Paragraph:
     """Where the text stands: `text`, `heading`, `cell`, `cue`, `entry`, `title` or `attribute`."""
     structure: Structure | None = None
     """The structure of a translation, if `write` does not give a right one for any translation."""
+    encode: Callable[[str], str] = str
+    """Writes the paragraph, source or translation, as the format around it spells it."""
     translation: str | None = field(default=None, init=False)
     is_plain: bool = field(default=False, init=False)
     """True if no translation of the markup had the right structure, and the text was translated without it."""
@@ -92,8 +94,8 @@ class Paragraph:
 
     def render(self) -> str:
         if self.translation is None or (self.is_in_place and self.translation == self.markup):
-            return render(self.source)
-        return self.write(self.translation)
+            return self.encode(render(self.source))
+        return self.encode(self.write(self.translation))
 
 
 Piece = str | Paragraph

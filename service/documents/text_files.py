@@ -1,8 +1,7 @@
-"""Formats that are plain text with a little structure: text, JSON and tables of values."""
+"""Plain text, decoded, and tables of values."""
 
 import csv
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import regex
@@ -12,8 +11,6 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
-_JSON_TOKEN: Final = regex.compile(r'[{}\[\]]|(?P<string>"(?:[^"\\]++|\\.)*+")(?P<colon>\s*+:)?')
-_MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _LONGEST_FIRST_LINE: Final = 100_000
 _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
@@ -30,47 +27,6 @@ def decode_text(data: bytes) -> tuple[str, str]:
     if "\0" in text:
         raise InvalidRequest("file", "it is not text: it contains zero bytes")
     return text, encoding
-
-
-def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the strings of JSON; names of fields are copied, and so are messages with cases (ICU)."""
-    return json_passages(text, lambda path: True)
-
-
-def read_arb(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the messages of a Flutter app; what describes them (`@name`, `@@locale`) is copied."""
-    return json_passages(text, lambda path: not path or not path[0].startswith("@"))
-
-
-def json_passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
-    """Read the strings of JSON whose path, the names of the fields around them, `is_text` accepts."""
-    try:
-        json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None
-    except RecursionError:
-        raise InvalidRequest("file", "the JSON is nested too deep") from None
-    return _json_passages(text, is_text)
-
-
-def _json_passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
-    path: list[str] = []  # the field of each open object; "" in an array
-    for found in _JSON_TOKEN.finditer(text):
-        if found[0] in ("{", "["):
-            path.append("")
-        elif found[0] in ("}", "]"):
-            path.pop()
-        elif found["colon"]:
-            path[-1] = json.loads(found["string"])
-        elif is_text(path):
-            value = json.loads(found[0])
-            kept = "a message with cases" if _MESSAGE_FORMAT.search(value) else ""
-            yield Passage(found.span(), value, _json_string, context="entry", kept=kept)
-
-
-def _json_string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
