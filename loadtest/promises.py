@@ -20,7 +20,6 @@ import httpx
 import typer
 from rich.progress import track
 
-from loadtest import repeats
 from loadtest.local_server import (
     Server,
     StreamedTranslation,
@@ -42,7 +41,6 @@ _POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-app.add_typer(repeats.app)
 FileArgument = Annotated[Path, typer.Argument(help="A sentence a line, or source<TAB>reference; plain or .xz.")]
 FlagsArgument = Annotated[list[str] | None, typer.Argument(help="Flags of the server, after --.")]
 OptionsOption = Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")]

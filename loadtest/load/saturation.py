@@ -43,9 +43,7 @@ class Point(NamedTuple):
 
 
 def main(
-    directory: Annotated[
-        Path, typer.Argument(help="Directory for curve.csv, curve.json, curve.svg and locust's reports.")
-    ],
+    directory: Annotated[Path, typer.Argument(help="Directory for curve.csv, curve.json and locust's reports.")],
     rates: Annotated[str, typer.Option(help="Comma-separated sentences a second, one run each.")] = "5,10,20,40,80,160",
     seconds: Annotated[int, typer.Option(min=1, help="Duration of each run.")] = 30,
     host: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:5000",
@@ -110,36 +108,13 @@ def measure(host: str, rate: float, seconds: int, options: str, prefix: Path) ->
 
 
 def write(points: Sequence[Point], directory: Path) -> None:
-    """Write the curve as a table, as JSON and as a drawing."""
+    """Write the curve as a table and as JSON."""
     with (directory / "curve.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(Point._fields)
         writer.writerows(points)
     curve: list[dict[str, Any]] = [each._asdict() for each in points]
     (directory / "curve.json").write_text(json.dumps(curve, indent=1) + "\n", encoding="utf-8")
-    _draw(points, directory / "curve.svg")
-
-
-def _draw(points: Sequence[Point], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    offered = [each.offered_per_second for each in points]
-    figure = Figure(figsize=(7, 7), layout="constrained")
-    throughput, wait = figure.subplots(2, 1, sharex=True)
-    throughput.plot(offered, [each.ok_per_second for each in points], "o-", label="answered")
-    throughput.plot(offered, offered, ":", color="grey", label="offered")
-    throughput.set_ylabel("sentences a second")
-    throughput.legend()
-    for name, values in (
-        ("p50", [each.first_token_p50 for each in points]),
-        ("p99", [each.first_token_p99 for each in points]),
-    ):
-        wait.plot(offered, [float("nan") if value is None else value for value in values], "o-", label=name)
-    wait.set_yscale("log")
-    wait.set_ylabel("time to first token, ms")
-    wait.set_xlabel("offered sentences a second")
-    wait.legend()
-    figure.savefig(path)
 
 
 if __name__ == "__main__":

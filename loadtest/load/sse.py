@@ -4,78 +4,41 @@ Knows nothing of locust: bytes in, events and a verdict out.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+Event = tuple[str, dict[str, Any]]
+"""The name of an event, and its data."""
 
 
-class ServerSentEvent(NamedTuple):
-    """One event; `data` is its data lines joined by line feeds."""
+def read_events(readline: Callable[[], bytes]) -> Iterator[Event]:
+    """Yield the events of a translation, as soon as the blank line after each is read, until `readline` returns b"".
 
-    name: str
-    data: str
-
-
-def read_events(readline: Callable[[], bytes]) -> Iterator[ServerSentEvent]:
-    """Yield the events of a stream until `readline` returns b"" (WHATWG HTML, section 9.2.6).
-
-    Each event is given as soon as its blank line is read. Comments and other fields are skipped, and
-    so is an event that the end of the stream cuts off.
+    Comments are skipped. Raises `ValueError` for data that is not JSON.
     """
-    name = "message"
-    data: list[str] = []
+    name = data = ""
     while line := readline():
-        field, _, value = line.decode().rstrip("\r\n").partition(":")
-        value = value.removeprefix(" ")
-        match field:
-            case "event":
-                name = value
-            case "data":
-                data.append(value)
-            case "" if line.strip() == b"":
-                if data:
-                    yield ServerSentEvent(name, "\n".join(data))
-                name, data = "message", []
+        field, _, value = line.decode().rstrip("\r\n").partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data = value
+        elif not line.strip() and data:
+            yield name, json.loads(data)
+            name = data = ""
 
 
-class Transcript:
-    """The record of one translation's stream, and whether the stream is as promised."""
+def find_problem(events: Sequence[Event]) -> str | None:
+    """Return what is wrong with a whole stream, in few distinct words (they name a failure), or None.
 
-    def __init__(self) -> None:
-        self._text = ""
-        self._translated: str | None = None
-        self._error_code: str | None = None
-        self._ends = 0
-        self._late = False
-
-    def add(self, event: ServerSentEvent) -> None:
-        """Take the next event; raises `ValueError` when its data is not what its name promises."""
-        self._late = self._late or self._ends > 0
-        match event.name:
-            case "token":
-                self._text += _string(event, "text")
-            case "done":
-                self._translated = _string(event, "translatedText")
-                self._ends += 1
-            case "error":
-                self._error_code = _string(event, "code")
-                self._ends += 1
-
-    def problem(self) -> str | None:
-        """Return what is wrong with the whole stream, in few distinct words (they name a failure), or None."""
-        if self._error_code is not None:
-            return f"stream ended with error {self._error_code}"
-        if self._translated is None:
-            return "stream ended without done"
-        if self._late:
-            return "stream went on after done"
-        if self._text != self._translated:
-            return "token texts differ from translatedText"
-        return None
-
-
-def _string(event: ServerSentEvent, key: str) -> str:
-    data = json.loads(event.data)
-    value = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(value, str):
-        raise ValueError(f"{event.name} event has no {key}")
-    return value
+    Raises `KeyError` for an event without a field that it must have.
+    """
+    if errors := [data["code"] for name, data in events if name == "error"]:
+        return f"stream ended with error {errors[0]}"
+    names = [name for name, _ in events]
+    if "done" not in names:
+        return "stream ended without done"
+    if names.index("done") < len(names) - 1:
+        return "stream went on after done"
+    text = "".join(data["text"] for name, data in events if name == "token")
+    return None if text == events[-1][1]["translatedText"] else "token texts differ from translatedText"

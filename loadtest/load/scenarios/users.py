@@ -12,7 +12,7 @@ from locust import FastHttpUser, events, task
 from locust.argument_parser import LocustArgumentParser
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS, ResponseContextManager
 
-from loadtest.load.sse import Transcript, read_events
+from loadtest.load.sse import Event, find_problem, read_events
 from loadtest.sentences import LANGUAGES, SENTENCES
 
 STREAM: Final = "/translate (stream)"
@@ -69,7 +69,7 @@ class TranslatingUser(FastHttpUser):
                 return
             try:
                 problem = self._read(response.stream.readline, started, pause_seconds, leave_after)
-            except ValueError:
+            except (ValueError, KeyError):
                 problem = "malformed event"
             except FAILURE_EXCEPTIONS:
                 problem = "connection lost in mid-stream"
@@ -85,14 +85,14 @@ class TranslatingUser(FastHttpUser):
         self, readline: Callable[[bytes], bytes], started: float, pause_seconds: float, leave_after: int | None
     ) -> str | None:
         """Read a stream to its end, or as long as wanted; returns what is wrong with it."""
-        transcript = Transcript()
+        events: list[Event] = []
         tokens, row, since = 0, FIRST_TOKEN, started
         if leave_after == 0:
             return None
         # Not iter_lines(): it waits for 1,024 bytes, which is a dozen tokens.
         for event in read_events(lambda: readline(b"\n")):
-            transcript.add(event)
-            if event.name != "token":
+            events.append(event)
+            if event[0] != "token":
                 continue
             self._report(row, _milliseconds_since(since))
             tokens += 1
@@ -101,7 +101,7 @@ class TranslatingUser(FastHttpUser):
             if pause_seconds:
                 sleep(pause_seconds)
             row, since = "inter-token time", time.perf_counter()
-        return transcript.problem()
+        return find_problem(events)
 
     def wait_for_json(self, q: str | Sequence[str]) -> None:
         """Request the whole translation at once, as LibreTranslate's clients do."""
