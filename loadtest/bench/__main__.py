@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from loadtest.bench import machine
 from loadtest.bench.measure import measure, run_count
-from loadtest.bench.peers import WrongLength
+from loadtest.bench.peers import Comparison, WrongLength
 from loadtest.bench.process import PeerDied
-from loadtest.bench.report import Comparison, Result, Run, as_json
+from loadtest.bench.report import Result, Run, as_json
 from loadtest.bench.roster import ENTRIES, OURS, MissingPackage, check_installed
 from loadtest.bench.tables import tables
 from loadtest.bench.weights import TRAINED, Shape, shape_config

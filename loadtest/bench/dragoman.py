@@ -9,12 +9,13 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 from uvicorn.loops.auto import auto_loop_factory
 
-from loadtest.bench.peers import Answer, Job, Measured, Peer, WrongLength
+from loadtest.bench.peers import Answer, Comparison, Measured, Peer, WrongLength
 from loadtest.bench.workload import MOST_TOKENS, Arrival, Request
 from model.checkpoint_config import load_config
 from service.composition import ModelBuilder, engine_options
@@ -28,25 +29,25 @@ _Result = TypeVar("_Result")
 
 
 @contextmanager
-def open_dragoman(job: Job) -> Iterator[Peer]:
+def open_dragoman(comparison: Comparison, models: Path) -> Iterator[Peer]:
     """Open engine processes that share the cores; all else has the settings' defaults."""
-    checkpoint = job.models / "checkpoint"
+    checkpoint = models / "checkpoint"
     # Constructed, since settings would otherwise read this shell's environment.
     settings = Settings.model_construct(
         model=checkpoint,
-        device=job.device,
-        mode=job.mode,
-        replicas=job.replicas,
-        threads=max(1, job.cores // job.replicas),
-        slots=job.slots,
+        device=comparison.device,
+        mode=comparison.mode,
+        replicas=comparison.replicas,
+        threads=max(1, comparison.cores // comparison.replicas),
+        slots=comparison.slots,
         log_level="warning",
     )
     options = replace(
         engine_options(checkpoint, load_config(checkpoint), settings),
-        cpu_variant=job.cpu_variant,
-        lends_threads=job.lends_threads,
+        cpu_variant=comparison.cpu_variant,
+        lends_threads=comparison.lends_threads,
     )
-    pool = ModelBuilder(settings, Metrics("bench", job.mode)).pool("en-fr", options)
+    pool = ModelBuilder(settings, Metrics("bench", comparison.mode)).pool("en-fr", options)
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(_start(pool))
         try:

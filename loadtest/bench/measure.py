@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from loadtest.bench.peers import Job, Measured, WrongLength
+from loadtest.bench.peers import Comparison, Measured, WrongLength
 from loadtest.bench.process import PeerProcess, peer_process
-from loadtest.bench.report import Comparison, Result, Run, speeds
+from loadtest.bench.report import Result, Run, speeds
 from loadtest.bench.roster import OURS, prepare
 from loadtest.bench.weights import TRAINED, sources
 from loadtest.bench.workload import (
@@ -44,18 +44,9 @@ Progress = Callable[[Run], None]
 def measure(comparison: Comparison, config: ModelConfig, progress: Progress) -> Result:
     """Return all runs that count, in order; `progress` is called after every run."""
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
-        prepare(comparison.peers, None if comparison.shape == TRAINED else config, Path(directory))
-        job = Job(
-            Path(directory),
-            comparison.cores,
-            comparison.mode,
-            comparison.replicas,
-            comparison.device,
-            comparison.slots,
-            comparison.cpu_variant,
-            comparison.lends_threads,
-        )
-        peers = {name: stack.enter_context(peer_process(name, job)) for name in comparison.peers}
+        models = Path(directory)
+        prepare(comparison.peers, None if comparison.shape == TRAINED else config, models)
+        peers = {name: stack.enter_context(peer_process(name, comparison, models)) for name in comparison.peers}
         if comparison.device != "cpu":
             _record_graphs(comparison, config, peers[OURS])
         workload = _sentences(peers) if comparison.shape == TRAINED else random_words(config)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from loadtest.bench.workload import Arrival, Request
@@ -62,15 +61,25 @@ class Peer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Parameters of a peer's process. `models` is the directory that `roster.prepare` has filled."""
+class Comparison:
+    """Parameters of a comparison.
 
-    models: Path
-    cores: int
+    `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
+    `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
+    """
+
+    shape: str
     mode: str
     """Mode of Dragoman's engine."""
+    peers: list[str]
+    cores: int
     replicas: int
     """Number of Dragoman's engines, which share the cores."""
+    rounds: int
+    concurrency: list[int]
+    batches: int
+    loads: list[float]
+    arrival_seconds: float
     device: str = "cpu"
     """Device of Dragoman's engine and of transformers; CTranslate2 has the cores."""
     slots: int = 64

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from loadtest.bench.peers import Job, Measured, Memory, Peer
+from loadtest.bench.peers import Comparison, Measured, Memory, Peer
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.workload import Arrival, Request
 
@@ -56,12 +56,12 @@ class PeerProcess:
 
 
 @contextmanager
-def peer_process(name: str, job: Job) -> Iterator[PeerProcess]:
-    """Start the process of a peer on the first `job.cores` cores; yield it loaded, and end it with the context."""
+def peer_process(name: str, comparison: Comparison, models: Path) -> Iterator[PeerProcess]:
+    """Start the process of a peer on the first `comparison.cores` cores; yield it loaded, end it with the context."""
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         peer = PeerProcess(name, executor)
         try:
-            peer.ask(_open, name, job)
+            peer.ask(_open, name, comparison, models)
             yield peer
         finally:
             with suppress(PeerDied):
@@ -73,15 +73,15 @@ _peers: list[Peer] = []
 """Of the process that has one: the peer, and what closes it."""
 
 
-def _open(name: str, job: Job) -> None:
+def _open(name: str, comparison: Comparison, models: Path) -> None:
     # Ctrl-C goes to everybody; whoever asks ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: comparison.cores])
     entry = ENTRIES[name]
     if entry.without_torch:
         sys.modules["torch"] = None  # type: ignore[assignment]
-    _peers.append(_opened.enter_context(entry.open(job)))
+    _peers.append(_opened.enter_context(entry.open(comparison, models)))
 
 
 def _close() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, NamedTuple
 
-from loadtest.bench.peers import Measured, Memory
+from loadtest.bench.peers import Comparison, Measured, Memory
 from loadtest.bench.roster import OURS
 
 Loop = Literal["closed", "open"]
@@ -15,30 +15,6 @@ PERCENTS: Final = (50, 99)
 
 Waits = Callable[[Measured], list[float]]
 """Seconds, of one run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Parameters of a comparison.
-
-    `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
-    `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
-    """
-
-    shape: str
-    mode: str
-    peers: list[str]
-    cores: int
-    replicas: int
-    rounds: int
-    concurrency: list[int]
-    batches: int
-    loads: list[float]
-    arrival_seconds: float
-    device: str = "cpu"
-    slots: int = 64
-    cpu_variant: str = "auto"
-    lends_threads: bool = True
 
 
 @dataclass(frozen=True, slots=True)

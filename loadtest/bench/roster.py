@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
-from loadtest.bench.peers import Job, Peer
+from loadtest.bench.peers import Comparison, Peer
 from model.checkpoint_config import load_config
 from model.config import ModelConfig
 from service.settings import EMBEDDED_MODEL
@@ -24,34 +24,38 @@ class MissingPackage(Exception):
     """A peer is not installed; says how to get it."""
 
 
-def _dragoman(job: Job) -> AbstractContextManager[Peer]:
+Open = Callable[[Comparison, Path], AbstractContextManager[Peer]]
+"""Opens a peer for a comparison, with what `prepare` has written into the directory."""
+
+
+def _dragoman(comparison: Comparison, models: Path) -> AbstractContextManager[Peer]:
     from loadtest.bench.dragoman import open_dragoman
 
-    return open_dragoman(job)
+    return open_dragoman(comparison, models)
 
 
-def _ctranslate2(compute_type: str) -> Callable[[Job], AbstractContextManager[Peer]]:
-    def open_it(job: Job) -> AbstractContextManager[Peer]:
+def _ctranslate2(compute_type: str) -> Open:
+    def open_it(comparison: Comparison, models: Path) -> AbstractContextManager[Peer]:
         from loadtest.bench.ctranslate2_peer import hold_to, open_ctranslate2
 
-        hold_to(job.cpu_variant)
-        return open_ctranslate2(job.models / f"ctranslate2-{compute_type}", compute_type, job.cores)
+        hold_to(comparison.cpu_variant)
+        return open_ctranslate2(models / f"ctranslate2-{compute_type}", compute_type, comparison.cores)
 
     return open_it
 
 
-def _transformers(job: Job) -> AbstractContextManager[Peer]:
+def _transformers(comparison: Comparison, models: Path) -> AbstractContextManager[Peer]:
     from loadtest.bench.marian import open_marian
 
-    dtype: Literal["float32", "bfloat16"] = "bfloat16" if job.mode == "bf16" else "float32"
-    return open_marian(load_config(job.models / "checkpoint").model, job.cores, job.device, dtype)
+    dtype: Literal["float32", "bfloat16"] = "bfloat16" if comparison.mode == "bf16" else "float32"
+    return open_marian(load_config(models / "checkpoint").model, comparison.cores, comparison.device, dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A peer: how its process opens it, and what it needs before."""
 
-    open: Callable[[Job], AbstractContextManager[Peer]]
+    open: Open
     package: str | None = None
     """Package that must be installed."""
     conversion: Literal["int8", "float32"] | None = None

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
+from loadtest.bench.peers import Comparison
 from loadtest.bench.report import (
     PERCENTS,
-    Comparison,
     Loop,
     Result,
     Run,

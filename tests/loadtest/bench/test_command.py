@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 from loadtest.bench import __main__ as command
 from loadtest.bench import machine
 from loadtest.bench.__main__ import app
-from loadtest.bench.peers import Answer, Measured, WrongLength
-from loadtest.bench.report import Comparison, Loop, Run
+from loadtest.bench.peers import Answer, Comparison, Measured, WrongLength
+from loadtest.bench.report import Loop, Run
 from loadtest.bench.report import Result as Figures
 from model.config import ModelConfig
 from tests.conftest import one_line

@@ -10,27 +10,15 @@ import pytest
 
 from loadtest.bench import measure as module
 from loadtest.bench.measure import measure, run_count, settled
-from loadtest.bench.peers import Answer, Job, Measured, Memory, WrongLength
-from loadtest.bench.report import Comparison, Run
+from loadtest.bench.peers import Answer, Comparison, Measured, Memory, WrongLength
+from loadtest.bench.report import Run
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.weights import sources
 from loadtest.bench.workload import MEAN, Arrival, Request
 from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
-from tests.loadtest.bench.toy import TOY
+from tests.loadtest.bench.toy import COMPARISON, TOY
 
-COMPARISON = Comparison(
-    shape="toy",
-    mode="fp32",
-    peers=["dragoman", "other"],
-    cores=1,
-    replicas=1,
-    rounds=2,
-    concurrency=[1, 4],
-    batches=1,
-    loads=[0.5, 0.85],
-    arrival_seconds=40.0,
-)
 MEMORY = Memory(peak=7, resident=5)
 
 
@@ -69,7 +57,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     speeds = {"dragoman": 10 * MEAN, "other": 5 * MEAN}
 
     @contextmanager
-    def peer_process(name: str, job: Job) -> Iterator[_Fake]:
+    def peer_process(name: str, comparison: Comparison, models: Path) -> Iterator[_Fake]:
         yield _Fake(name, speeds[name], made)
 
     monkeypatch.setattr(module, "peer_process", peer_process)

@@ -3,18 +3,19 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
 
-from loadtest.bench.peers import Job, Peer, WrongLength
+from loadtest.bench.peers import Peer, WrongLength
 from loadtest.bench.roster import ENTRIES, prepare
 from loadtest.bench.workload import Arrival, make_requests
 from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.conftest import forget_sums
-from tests.loadtest.bench.toy import TOY
+from tests.loadtest.bench.toy import COMPARISON, TOY
 
 OTHERS = ["ctranslate2", "ctranslate2-fp32", "transformers"]
 REQUESTS = make_requests(12, TOY, seed=0)
@@ -27,7 +28,7 @@ def _open(name: str, models: Path, mode: str = "fp32") -> Iterator[Peer]:
     if entry.package is not None:
         pytest.importorskip(entry.package)
     prepare([name], TOY, models)
-    with entry.open(Job(models, cores=2, mode=mode, replicas=2, slots=3)) as peer:
+    with entry.open(replace(COMPARISON, cores=2, mode=mode, replicas=2, slots=3), models) as peer:
         yield peer
 
 
@@ -85,7 +86,7 @@ def test_unequal_work_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.
         forget_sums(directory)
 
     monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
-    refused = pytest.raises(WrongLength, match=rf"{name}: \d tokens for")
+    refused = pytest.raises(WrongLength, match=rf"{name}: \d+ tokens for")
     with _open(name, tmp_path) as peer:
         with refused:
             peer.closed_loop(REQUESTS, 2)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.bench.peers import Job, WrongLength
+from loadtest.bench.peers import WrongLength
 from loadtest.bench.process import PeerDied, memory, peer_process
 from loadtest.bench.roster import prepare
 from loadtest.bench.workload import Request, make_requests
-from tests.loadtest.bench.toy import TOY
+from tests.loadtest.bench.toy import COMPARISON, TOY
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -20,7 +20,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_failure_is_reported_and_a_death_is_noticed(tmp_path: Path) -> None:
     prepare(["dragoman"], TOY, tmp_path)
     [request] = make_requests(1, TOY, seed=0)
-    with peer_process("dragoman", Job(tmp_path, cores=1, mode="fp32", replicas=1)) as peer:
+    with peer_process("dragoman", COMPARISON, tmp_path) as peer:
         with pytest.raises(WrongLength, match="dragoman: "):
             peer.closed_loop([Request(request.source_ids, request.new_tokens + 1)], 1)
         assert peer.closed_loop([request], 1).tokens == request.new_tokens

@@ -1,25 +1,16 @@
 """The figures that a comparison prints and writes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from loadtest.bench.peers import Answer, Measured, Memory
-from loadtest.bench.report import Comparison, Result, Run, Spread, as_json, percentile, ratio
+from loadtest.bench.report import Result, Run, Spread, as_json, percentile, ratio
 from loadtest.bench.roster import OURS
+from tests.loadtest.bench.toy import COMPARISON as TOY_COMPARISON
 
-COMPARISON = Comparison(
-    shape="default",
-    mode="int8",
-    peers=[OURS, "peer"],
-    cores=2,
-    replicas=2,
-    rounds=2,
-    concurrency=[1, 4],
-    batches=8,
-    loads=[0.85],
-    arrival_seconds=20.0,
-)
+COMPARISON = replace(TOY_COMPARISON, peers=[OURS, "peer"], loads=[0.85])
 
 
 def _measured(tokens: int, seconds: float, firsts: list[float], gaps: tuple[float, ...] = ()) -> Measured:
