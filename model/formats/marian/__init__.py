@@ -57,7 +57,7 @@ def read(path: Path, hint: LanguageHint) -> Imported:
     # There is no padding in Marian; any id will do that does not end a sentence.
     ids = {"eos_id": words.eos_id, "pad_id": 0 if words.eos_id else 1}
     config = ModelConfig.model_validate(config.model_dump() | ids)
-    weights = translated(Parameters(content.parameters, path), config, words.unknown_id)
+    weights = translated(Parameters(content, path), config, words.unknown_id)
     found = _PAIR.match(path.name)
     if found is not None:
         hint = LanguageHint(hint.source or found[1], hint.target or found[2])

@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from model.checkpoint_config import CheckpointError
-from model.formats.marian.parameters import CONFIGURATION, Content, Parameter
+from model.formats.marian.parameters import CONFIGURATION, Content
 from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, check_expansion
 
 _FLOATS = ("float16", "float32")
@@ -17,7 +17,7 @@ _FLOATS = ("float16", "float32")
 def read_archive(path: Path) -> Content:
     """Raises `CheckpointError` for a file that is broken, or has types of numbers that are not supported."""
     problems: list[str] = []
-    configuration, parameters = "", {}
+    configuration, parameters = "", dict[str, torch.Tensor]()
     try:
         with zipfile.ZipFile(path) as archive:
             check_expansion(path, archive.infolist(), DEFAULT_MAX_MEGABYTES * MEGABYTE)
@@ -35,11 +35,11 @@ def read_archive(path: Path) -> Content:
                 elif values.dtype.name not in _FLOATS:
                     problems.append(f"{name} is {values.dtype}, which is not supported")
                 else:
-                    parameters[name] = Parameter(torch.from_numpy(values.astype("float32")))
+                    parameters[name] = torch.from_numpy(values.astype("float32"))
     except CheckpointError:
         raise
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise CheckpointError(f"{path}: is not an archive of NumPy's, or a damaged one: {error}") from None
     if problems:
         raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
-    return Content(configuration, parameters)
+    return Content(configuration, parameters, {})

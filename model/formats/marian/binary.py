@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import torch
 
 from model.checkpoint_config import CheckpointError
-from model.formats.marian.parameters import CONFIGURATION, Content, Parameter
+from model.formats.marian.parameters import CONFIGURATION, Content
 
 _VERSION: Final = 1
 _FLOAT32, _QUANTISED = 0x404, 0x4101
@@ -42,21 +42,21 @@ def read_binary(path: Path) -> Content:
 def _content(items: list[_Item]) -> Content:
     names = [item.name for item in items]
     problems = [f"{name} is there twice" for name in sorted({name for name in names if names.count(name) > 1})]
-    configuration, parameters = "", {}
+    content = Content("", {}, {})
     for item in items:
         try:
             if item.name == CONFIGURATION:
-                configuration = bytes(item.data).rstrip(b"\0").decode()
+                content = content._replace(configuration=bytes(item.data).rstrip(b"\0").decode())
             else:
-                parameters[item.name] = _parameter(item)
+                _read(item, content)
         except ValueError as error:
             problems.append(f"{item.name} {error}")
     if problems:
         raise ValueError("; ".join(problems))
-    return Content(configuration, parameters)
+    return content
 
 
-def _parameter(item: _Item) -> Parameter:
+def _read(item: _Item, content: Content) -> None:
     if item.kind not in (_FLOAT32, _QUANTISED):
         raise ValueError(f"is of the type {item.kind:#x}, which is not supported")
     numbers = math.prod(item.shape)
@@ -66,14 +66,16 @@ def _parameter(item: _Item) -> Parameter:
         raise ValueError(f"has the shape {item.shape} and {len(item.data)} bytes")
     data = bytearray(item.data[:needed])
     if not is_quantised:
-        return Parameter(torch.frombuffer(data, dtype=torch.float32).view(item.shape))
+        content.parameters[item.name] = torch.frombuffer(data, dtype=torch.float32).view(item.shape)
+        return
     [multiplier] = struct.unpack_from("<f", data, numbers)
     if not (math.isfinite(multiplier) and multiplier > 0):
         raise ValueError(f"has the multiplier {multiplier}")
     values = torch.frombuffer(data, dtype=torch.int8, count=numbers)
     # Matrices are stored transposed, except for embeddings.
     is_table = item.name.endswith("Wemb") or len(item.shape) != 2
-    return Parameter(values.view(item.shape if is_table else item.shape[::-1]), multiplier)
+    content.parameters[item.name] = values.view(item.shape if is_table else item.shape[::-1])
+    content.multipliers[item.name] = multiplier
 
 
 class _Reader:
