@@ -287,13 +287,11 @@ class InPlaceRows:
     def __init__(self, rows: SlotRows, origins: Tensor | None) -> None:
         self._rows = rows
         self._origins = origins
+        self.recur = rows.recur
 
     def update(self, layer: int, new: KV) -> InPlaceKV:
         keys, values, slots, lengths = self._rows.update(layer, new)
         return InPlaceKV(keys, values, slots[:, 0], lengths[:, 0], self._origins)
-
-    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        return self._rows.recur(layer, keep, new)
 
 
 class PaddedRows:
@@ -303,10 +301,8 @@ class PaddedRows:
         self._rows = rows
         self._width = width
         self._origins = origins
+        self.recur = rows.recur
 
     def update(self, layer: int, new: KV) -> PaddedKV:
         keys, values, slots, _ = self._rows.update(layer, new)
         return PaddedKV(keys, values, slots[:, 0], self._width, self._origins)
-
-    def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
-        return self._rows.recur(layer, keep, new)

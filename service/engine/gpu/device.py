@@ -5,72 +5,9 @@ CUDA graph they are started at once. Any other device runs the step again, so th
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor
-
-
-class CapturedStep(Protocol):
-    """Operations on tensors at fixed addresses, ready to run again."""
-
-    def replay(self) -> None:
-        """Start the operations again; return before they are done."""
-        ...
-
-
-class Transfer(Protocol):
-    """A copy of tensors to the CPU that is under way."""
-
-    def wait(self) -> list[Tensor]:
-        """Return the tensors once they are there: as they were when the copy began, and the caller's to change.
-
-        Copies that were begun before have ended then, too.
-        """
-        ...
-
-
-class Executor(Protocol):
-    """One device. Operations run in the order of the calls."""
-
-    records: bool
-    """True if captured steps are recorded, False if they are run again."""
-
-    def capture(self, step: Callable[[], object]) -> CapturedStep:
-        """Record the operations of `step`, which runs a few times for that, on the present values of its tensors."""
-        ...
-
-    def upload(self, tensor: Tensor) -> Tensor:
-        """Copy a tensor of the CPU, which must not change afterwards, to the device."""
-        ...
-
-    def download(self, *tensors: Tensor) -> Transfer:
-        """Begin to copy tensors from the device to the CPU, after all earlier operations."""
-        ...
-
-
-def executor_of(device: torch.device) -> Executor:
-    """Return the executor of the device."""
-    return CudaExecutor(device) if device.type == "cuda" else PlainExecutor(device)
-
-
-class PlainExecutor:
-    """A device without graphs."""
-
-    records = False
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def capture(self, step: Callable[[], object]) -> CapturedStep:
-        step()  # as a recording does, so that no caller relies on unchanged tensors
-        return RepeatedStep(step)
-
-    def upload(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self._device)
-
-    def download(self, *tensors: Tensor) -> Transfer:
-        return _FinishedTransfer([tensor.to("cpu", copy=True) for tensor in tensors])
 
 
 class RepeatedStep:
@@ -80,24 +17,61 @@ class RepeatedStep:
         self._step = step
 
     def replay(self) -> None:
+        """Start the operations again; may return before they are done."""
         self._step()
 
 
-class _FinishedTransfer:
-    def __init__(self, tensors: list[Tensor]) -> None:
+CapturedStep = RepeatedStep | torch.cuda.CUDAGraph
+"""Operations on tensors at fixed addresses, ready to run again."""
+
+
+class Transfer:
+    """A copy of tensors to the CPU that is under way; without an event it is over."""
+
+    def __init__(self, tensors: list[Tensor], event: torch.cuda.Event | None = None) -> None:
         self._tensors = tensors
+        self._event = event
 
     def wait(self) -> list[Tensor]:
+        """Return the tensors once they are there: as they were when the copy began, and the caller's to change.
+
+        Copies that were begun before have ended then, too.
+        """
+        if self._event is not None:
+            self._event.synchronize()
         return self._tensors
 
 
-class CudaExecutor:
+class Executor:
+    """A device without graphs. Operations run in the order of the calls."""
+
+    records = False
+    """True if captured steps are recorded, False if they are run again."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def capture(self, step: Callable[[], object]) -> CapturedStep:
+        """Record the operations of `step`, which runs a few times for that, on the present values of its tensors."""
+        step()  # as a recording does, so that no caller relies on unchanged tensors
+        return RepeatedStep(step)
+
+    def upload(self, tensor: Tensor) -> Tensor:
+        """Copy a tensor of the CPU, which must not change afterwards, to the device."""
+        return tensor.to(self._device)
+
+    def download(self, *tensors: Tensor) -> Transfer:
+        """Begin to copy tensors from the device to the CPU, after all earlier operations."""
+        return Transfer([tensor.to("cpu", copy=True) for tensor in tensors])
+
+
+class CudaExecutor(Executor):
     """A GPU, which becomes the current one of this process. Graphs share their memory: one runs at a time."""
 
     records = True
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        super().__init__(device)
         torch.cuda.set_device(device)
         self._pool = torch.cuda.graph_pool_handle()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -129,14 +103,9 @@ class CudaExecutor:
             host.copy_(tensor, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record()
-        return _PendingTransfer(hosts, event)
+        return Transfer(hosts, event)
 
 
-class _PendingTransfer:
-    def __init__(self, tensors: list[Tensor], event: torch.cuda.Event) -> None:
-        self._tensors = tensors
-        self._event = event
-
-    def wait(self) -> list[Tensor]:
-        self._event.synchronize()
-        return self._tensors
+def executor_of(device: torch.device) -> Executor:
+    """Return the executor of the device."""
+    return CudaExecutor(device) if device.type == "cuda" else Executor(device)
