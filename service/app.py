@@ -30,6 +30,7 @@ from service.api.deepl import documents as deepl_documents
 from service.api.deepl import glossaries, multilingual
 from service.api.deepl import translate as deepl
 from service.api.middleware import (
+    UNIX,
     UNLOGGED,
     BodyLimit,
     HeadAsGet,
@@ -63,10 +64,19 @@ def _log_failure(reason: str) -> None:
     logger.error("cannot start: %s", reason)
 
 
-def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_failure) -> FastAPI:
+def _log_ready() -> None:
+    logger.info("ready")
+
+
+def create_app(
+    settings: Settings,
+    on_failure: Callable[[str], None] = _log_failure,
+    on_ready: Callable[[], None] = _log_ready,
+) -> FastAPI:
     """Build the application. Raises `CheckpointError` and `UnusableSettingError`.
 
-    `on_failure` is called with the reason when no model can be used, which no restart would mend.
+    `on_ready` is called when a model has answered, and `on_failure` with the reason when no model can be used, which no
+    restart would mend.
     """
     tracer_provider = tracing.provider(VERSION) if settings.traces else None
     service = build_service(settings)
@@ -78,7 +88,7 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
         except OSError as error:
             raise UnusableSettingError(f"documents: {error}") from None
         service.library.start()
-        waiting = asyncio.create_task(_become_ready(service, on_failure))
+        waiting = asyncio.create_task(_become_ready(service, on_failure, on_ready))
         yield
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -109,8 +119,9 @@ def create_app(settings: Settings, on_failure: Callable[[str], None] = _log_fail
     _add_middleware(app, settings, service)
     if tracer_provider is not None:
         app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
-    if settings.trusted_proxies:
-        app.add_middleware(TrustedProxies, trusted_hosts=_hosts(settings.trusted_proxies))
+    trusted = [*_hosts(settings.trusted_proxies), *([UNIX] if settings.uds is not None else [])]
+    if trusted:
+        app.add_middleware(TrustedProxies, trusted_hosts=trusted)
     return app
 
 
@@ -147,10 +158,12 @@ def _hosts(networks: Networks) -> list[str]:
     return [*map(str, networks), *mapped]
 
 
-async def _become_ready(service: ServiceContext, on_failure: Callable[[str], None]) -> None:
+async def _become_ready(
+    service: ServiceContext, on_failure: Callable[[str], None], on_ready: Callable[[], None]
+) -> None:
     try:
         await service.library.wait_until_tried()
     except EngineFailed as error:
         on_failure(error.message)
     else:
-        logger.info("ready")
+        on_ready()

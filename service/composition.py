@@ -96,7 +96,7 @@ class ModelBuilder:
         self._settings = settings
         self._metrics = metrics
         self._segments = segments
-        self._zygote = Zygote(settings.log_level)
+        self._zygote = Zygote(settings.log_level, settings.log_format)
 
     def build(self, found: FoundModel, path: Path, request_load: Callable[[], None] = lambda: None) -> ServedModel:
         """Build the served model of a Dragoman checkpoint: the one found, or the import of it.

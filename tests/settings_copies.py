@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs/configuration.md"
 CHART: Final = ROOT / "deploy/helm/dragoman/files/settings.json"
 _TABLES: Final = re.compile(r"(?<=<!-- python -m tests.settings_copies -->\n).*(?=<!-- end -->)", re.DOTALL)
-_OF_THE_CHART: Final = frozenset({"host", "port", "model", "models"})
+_OF_THE_CHART: Final = frozenset({"host", "port", "model", "models", "uds"})
 """Settings that the chart sets from other values."""
 
 

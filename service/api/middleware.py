@@ -21,6 +21,8 @@ _FORWARDED: Final = frozenset({b"x-forwarded-prefix", b"x-forwarded-host"})
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]{1,64}){1,8}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+UNIX: Final = "unix"
+"""The client's address on a Unix socket, where it has none."""
 _SWITCHING_PROTOCOLS: Final = 101
 # Probes poll these paths all the time: their log lines would drown all others.
 UNLOGGED: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
@@ -45,8 +47,9 @@ class TrustedProxies(ProxyHeadersMiddleware):
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        client = scope.get("client")
-        if scope["type"] == "http" and client is not None and client[0] in self.trusted_hosts:
+        if scope["type"] != "lifespan" and scope.get("client") is None:
+            scope["client"] = (UNIX, 0)
+        if scope["type"] == "http" and scope["client"][0] in self.trusted_hosts:
             forwarded = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _FORWARDED}
             if _PREFIX.fullmatch(prefix := forwarded.get(b"x-forwarded-prefix", "").rstrip("/")):
                 scope["root_path"] = prefix

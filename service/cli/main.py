@@ -19,18 +19,19 @@ from service.cli.keys import app as keys_app
 from service.cli.models import OfflineOption
 from service.cli.models import app as models_app
 from service.cli.pulling import import_named, local_model, parsed_model
+from service.cli.serve import serve
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError, UnknownLanguage
 from service.hub.errors import HubError
-from service.settings import CommandSettings, Settings, UnusableSettingError, unknown_variables
+from service.settings import CommandSettings, Settings, UnusableSettingError
 
 if TYPE_CHECKING:
     from service.cli.documents import DocumentOptions
     from service.cli.translate import Stream, TranslationJob
 
-logger = logging.getLogger(__name__)
-app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+app.command()(serve)
 app.add_typer(keys_app, name="keys")
 app.add_typer(models_app)
 app.add_typer(training_app)
@@ -50,42 +51,6 @@ def options(
 
 
 @app.command()
-@takes_settings
-def serve(settings: Settings) -> None:
-    """Run the server.
-
-    Each option is also an environment variable: --max-waiting is DRAGOMAN_MAX_WAITING. Options win over variables.
-    """
-    from service.app import create_app
-    from service.process import logs
-    from service.server.server import DrainingServer, listen
-    from service.server.shutdown import ShutdownDeadline, end_at_sigterm
-
-    logs.configure(settings.log_level)
-    for problem in unknown_variables():
-        logger.warning(problem)
-    failures: list[str] = []
-
-    def on_failure(reason: str) -> None:
-        failures.append(reason)
-        server.should_exit = True
-
-    deadline = ShutdownDeadline()
-    end_at_sigterm(deadline)
-    try:
-        server = DrainingServer(create_app(settings, on_failure), settings, deadline)
-        # Before any engine is started: a port in use is reported at once.
-        listening = listen(settings.host, settings.port, settings.client_timeout_seconds)
-    except (CheckpointError, UnusableSettingError) as error:
-        fail(str(error))
-    server.run(sockets=[listening])
-    if failures:
-        fail("; ".join(failures))
-    if not server.started:
-        raise typer.Exit(1)
-
-
-@app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; without any, standard input.")] = None,
     source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
@@ -95,6 +60,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
         typer.Option("--file", "-f", help="Translate this file, document or directory; may be repeated."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the translation to this file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --output without a question.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write a JSON object for each text, or for each line of a file.")
     ] = False,
@@ -146,12 +112,14 @@ def translate(  # noqa: PLR0913  each is an option of the command
             source=source, target=target, options=options, as_json=as_json, output=sink, progress=progress
         )
         async with engine(job) as stream:
-            await run(stream, work, job)
+            if not await run(stream, work, job):
+                typer.echo("dragoman: nothing to translate", err=True)
 
     try:
         if glossary is not None:
             options["glossary"] = read_glossary(glossary)
         if files and are_documents(files, output) and output is not None:
+            _check_output(output, may_overwrite=force)
             job = TranslationJob(source=source, target=target, options=options, progress=sys.stderr.isatty())
             chosen = DocumentOptions(
                 columns=columns or (),
@@ -162,9 +130,9 @@ def translate(  # noqa: PLR0913  each is an option of the command
                 is_dry_run=dry_run,
             )
             return _translate_documents(engine, job, files[0], output, chosen)
-        work = [text if as_json else f"{text}\n" for text in texts] if texts else read(files, by_line=as_json)
-        if not any(work):
-            typer.echo("dragoman: nothing to translate", err=True)
+        _check_output(output, may_overwrite=force)
+        given = [text if as_json else f"{text}\n" for text in texts or ()]
+        work = given or (read(files, by_line=as_json) if files else None)
         with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as sink:
             asyncio.run(show(sink))
     except UnknownLanguage as error:
@@ -176,6 +144,16 @@ def translate(  # noqa: PLR0913  each is an option of the command
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         fail(f"{output or 'standard output'}: {error.strerror}")
+
+
+def _check_output(output: Path | None, *, may_overwrite: bool) -> None:
+    """Before a file is overwritten, ask at a terminal; end the program where nobody can answer, or the answer is no."""
+    if output is None or may_overwrite or not output.is_file():
+        return
+    if not sys.stdin.isatty():
+        fail(f"{output} exists; --force overwrites it")
+    if not typer.confirm(f"{output} exists. Overwrite it?", err=True):
+        raise typer.Exit(UNUSABLE)
 
 
 def _with_local_model(model: str | None, offline: bool) -> Settings:

@@ -1,9 +1,12 @@
 """The command `dragoman translate`: texts, standard input or files, translated by a local engine or by a server."""
 
+import asyncio
 import json
+import os
+import stat
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
@@ -25,6 +28,7 @@ from service.text.glossary import EntriesError, read_entries
 # Files are sent in requests of about this size, in whole lines: enough to fill a batch, far below a server's limit.
 _REQUEST_CHARACTERS: Final = 10_000
 _REQUEST_TEXTS: Final = 100
+_READ_BYTES: Final = 1 << 16
 
 Stream = Callable[[str | list[str]], AsyncGenerator[Event]]
 """A function that translates a text, or several in one request."""
@@ -72,9 +76,11 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
         finally:
             translation.close()
 
+    console = Console(stderr=True)
     service.library.start()
     try:
-        await service.library.wait_until_tried()
+        with console.status("Starting the engine") if console.is_terminal else nullcontext():
+            await service.library.wait_until_tried()
         yield stream
     finally:
         await service.library.stop()
@@ -94,21 +100,57 @@ async def server(url: str, api_key: str | None, job: TranslationJob) -> AsyncIte
         yield lambda q: client.stream(q, source=job.source, target=job.target, **job.options)
 
 
-def read(files: Sequence[Path] | None, *, by_line: bool) -> list[str]:
-    """Read files, or standard input: as whole texts with their line ends, or line by line. Raises `InputError`."""
-    paths: Sequence[Path | None] = files or [None]
-    texts = [_read(path) for path in paths]
+def read(files: Sequence[Path], *, by_line: bool) -> list[str]:
+    """Read files as whole texts with their line ends, or line by line. Raises `InputError`."""
+    texts = [_read(path) for path in files]
     return [line for text in texts for line in text.splitlines()] if by_line else texts
+
+
+async def _standard_input() -> AsyncIterator[str]:
+    """Yield what has come, in whole lines: somebody may wait for a translation before writing on."""
+    try:
+        mode = os.fstat(descriptor := sys.stdin.fileno()).st_mode
+    except OSError:  # it is no file
+        mode = 0
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
+        yield _read(None)
+        return
+    if sys.stdin.isatty():
+        print("Type lines of text; Ctrl-D ends.", file=sys.stderr)
+    begun = b""
+    while data := await _next_bytes(descriptor):
+        lines, newline, begun = (begun + data).rpartition(b"\n")
+        if newline:
+            yield _decoded(lines + newline, "standard input")
+    if begun:
+        yield _decoded(begun, "standard input")
+
+
+async def _next_bytes(descriptor: int) -> bytes:
+    """Wait for input, which a thread could not do: Ctrl-C would wait for its end. Returns b"" at the end."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, _READ_BYTES)
 
 
 def _read(path: Path | None) -> str:
     name = "standard input" if path is None else str(path)
     try:
-        return (sys.stdin.buffer.read() if path is None else path.read_bytes()).decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{name} is not UTF-8") from None
+        content = sys.stdin.buffer.read() if path is None else path.read_bytes()
     except OSError as error:
         raise InputError(f"{name}: {error.strerror}") from None
+    return _decoded(content, name)
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8") from None
 
 
 def read_glossary(path: Path) -> dict[str, str]:
@@ -119,13 +161,29 @@ def read_glossary(path: Path) -> dict[str, str]:
         raise InputError(f"{path}: {error}") from None
 
 
-async def translate(stream: Stream, texts: Sequence[str], job: TranslationJob) -> None:
-    """Translate texts one after the other, line by line, and write each event as it arrives."""
-    with show_progress(sum(map(len, texts)), job) as advance:
-        write = _write_json if job.as_json else _LanguageReporter().write_text
-        for q in _grouped(texts) if job.as_json else _requests(texts):
-            async with aclosing(stream(q)) as events:
-                await write(q, events, job.output, advance)
+async def translate(stream: Stream, texts: Sequence[str] | None, job: TranslationJob) -> bool:
+    """Translate texts one after the other, line by line, and write each event as it arrives.
+
+    None stands for standard input. Returns True if there was a text. Raises `InputError`.
+    """
+    write = _write_json if job.as_json else _LanguageReporter().write_text
+    found = False
+    with show_progress(sum(map(len, texts or ())), job) as advance:
+        async for batch in _batches(texts, job):
+            found = found or any(batch)
+            for q in _grouped(batch) if job.as_json else _requests(batch):
+                async with aclosing(stream(q)) as events:
+                    await write(q, events, job.output, advance)
+    return found
+
+
+async def _batches(texts: Sequence[str] | None, job: TranslationJob) -> AsyncIterator[Sequence[str]]:
+    """Yield the texts that are there at the same time."""
+    if texts is not None:
+        yield texts
+        return
+    async for text in _standard_input():
+        yield text.splitlines() if job.as_json else [text]
 
 
 class _LanguageReporter:

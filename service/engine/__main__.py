@@ -1,8 +1,10 @@
-"""The program of all processes that engines are forks of, and of engines: `python -m service.engine CONTROL LOG_LEVEL`.
+"""The program of all processes that engines are forks of, and of engines.
+
+It is `python -m service.engine CONTROL LOG_LEVEL LOG_FORMAT`.
 
 First it is the zygote, which imports PyTorch and the operators. A fork of the zygote is the fork server of a model, and
 a fork of that is an engine. CONTROL is a socket's descriptor. A byte received on it is a number, and comes with the end
-of a channel for the fork; the reply is the fork's process id. With `alone` as a third argument nothing is forked: the
+of a channel for the fork; the reply is the fork's process id. With `alone` as a last argument nothing is forked: the
 process itself becomes the fork server of the first model and its first engine.
 """
 
@@ -46,8 +48,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     forks = "alone" not in sys.argv
-    logs.configure(sys.argv[2])
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control, log_level, log_format = socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:4]
+    logs.configure(log_level, log_format)
     _become("zygote")
     try:
         # Import before the fork: a module imported afterwards is not shared between engines.

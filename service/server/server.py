@@ -7,6 +7,7 @@ import gc
 import logging
 import math
 import socket
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -30,10 +31,46 @@ MAX_FRAME_BYTES: Final = 1_000_000
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 128 * 1024
+_FOR_ALL: Final = 0o666
 
 
-def listen(host: str, port: int, client_seconds: float) -> socket.socket:
-    """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system.
+def listen(settings: Settings) -> socket.socket:
+    """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system."""
+    if settings.uds is not None:
+        return _listen_at(settings.uds)
+    return _listen_on(settings.host, settings.port, settings.client_timeout_seconds)
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the address for a browser on this machine."""
+    if listening.family == socket.AF_UNIX:
+        return f"unix:{listening.getsockname()}"
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _listen_at(path: Path) -> socket.socket:
+    """Open a Unix socket, in place of one that a server has left behind; whoever reaches its directory may connect."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX) as client:
+                if client.connect_ex(str(path)) == 0:
+                    raise OSError(errno.EADDRINUSE, "another server runs there")
+            path.unlink()
+        listening.bind(str(path))
+        path.chmod(_FOR_ALL)
+    except OSError as error:
+        listening.close()
+        reason = (error.strerror or str(error)).lower()
+        raise UnusableSettingError(f"uds: cannot listen at {path}: {reason}") from None
+    logger.info("listening", extra={"url": url_of(listening)})
+    return listening
+
+
+def _listen_on(host: str, port: int, client_seconds: float) -> socket.socket:
+    """Open a TCP socket.
 
     The system closes a connection whose client reads nothing for `client_seconds` (on Linux): only the system tells
     such a client from one that reads slowly, since it takes megabytes for both.

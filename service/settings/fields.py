@@ -11,6 +11,7 @@ from pydantic import model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
+from service.process.logs import Style
 from service.settings import values
 from service.settings.access import AccessSettings
 from service.settings.groups import Group, setting
@@ -58,6 +59,12 @@ class Settings(AccessSettings, HubSettings):
     host: str = setting(Group.ADDRESS, default="127.0.0.1", description="Address to listen on; 0.0.0.0 listens on all.")
     port: int = setting(
         Group.ADDRESS, default=5000, ge=0, le=65535, description="TCP port to listen on; 0 lets the system choose one."
+    )
+    uds: Path | None = setting(
+        Group.ADDRESS,
+        default=None,
+        description="Unix socket to listen on instead of a TCP port. Forwarded headers of whoever may open it are "
+        "trusted.",
     )
     model: Model = setting(
         Group.MODELS,
@@ -190,6 +197,9 @@ class Settings(AccessSettings, HubSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         Group.LOGS, default="info", description="Least severity of the log records that are written."
+    )
+    log_format: Style = setting(
+        Group.LOGS, default="auto", description="Lines of text for people, or of JSON; auto is text on a terminal only."
     )
 
     @model_validator(mode="before")

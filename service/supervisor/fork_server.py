@@ -154,18 +154,20 @@ class Zygote(Forker):
 
     name = "zygote"
 
-    def __init__(self, log_level: str = "info", *, forks: bool = sys.platform == "linux") -> None:
+    def __init__(
+        self, log_level: str = "info", log_format: str = "auto", *, forks: bool = sys.platform == "linux"
+    ) -> None:
         """`forks` is False where not every library of the system survives a fork.
 
         There each engine process imports and loads everything for itself.
         """
         super().__init__()
         self.forks = forks
-        self._log_level = log_level
+        self._logs = (log_level, log_format)
         self._lenders: dict[object, range] = {}
 
     async def _launch(self) -> ForkingProcess:
-        return await ForkingProcess.start(self._log_level, forks=self.forks)
+        return await ForkingProcess.start(*self._logs, forks=self.forks)
 
     async def fork(self, options: EngineOptions) -> ForkingProcess:
         """Start a process that loads a model. Raises `EngineFailed` and OSError."""

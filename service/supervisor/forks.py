@@ -90,11 +90,11 @@ class ForkingProcess:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, log_level: str, *, forks: bool) -> "ForkingProcess":
+    async def start(cls, log_level: str, log_format: str = "auto", *, forks: bool) -> "ForkingProcess":
         """Start `python -m service.engine`, which imports what all engines share. Raises OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        command = python_command("-m", "service.engine", str(theirs.fileno()), log_level)
+        command = python_command("-m", "service.engine", str(theirs.fileno()), log_level, log_format)
         try:
             child = await asyncio.create_subprocess_exec(
                 *command,

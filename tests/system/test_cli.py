@@ -150,6 +150,51 @@ def test_a_glossary_and_a_language_that_is_not_given(server: Server, tmp_path: P
     assert (done.returncode, done.stderr) == (2, f"dragoman: {glossary}: line 1 is not a term and its translation\n")
 
 
+def test_each_line_is_answered_before_the_next_is_written(server: Server) -> None:
+    command = [sys.executable, "-m", "service", "translate", "--url", server.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line, answer in ((b"Yes.\n", b"Oui.\n"), (b"\nI see a cat.\n", b"\nJe vois un chat.\n")):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert b"".join(process.stdout.readline() for _ in answer.splitlines()) == answer
+        process.stdin.write(b"Yes.")
+        process.stdin.close()
+        assert process.stdout.read() == b"Oui."
+    assert process.returncode == 0
+
+
+def test_a_file_is_overwritten_only_if_somebody_says_so(server: Server, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.write_text("kept")
+    arguments = ("--url", server.url, "--output", str(output), "Yes.")
+    done = _here(*arguments)
+    assert (done.returncode, done.stderr) == (2, f"dragoman: {output} exists; --force overwrites it\n")
+    for answer, status, content in ((b"n\n", 2, "kept"), (b"y\n", 0, "Oui.\n")):
+        controller, terminal = pty.openpty()
+        os.write(controller, answer)
+        command = [sys.executable, "-m", "service", "translate", *arguments]
+        done = subprocess.run(command, stdin=terminal, capture_output=True, text=True, timeout=100, check=False)
+        os.close(terminal)
+        os.close(controller)
+        assert done.stderr.startswith(f"{output} exists. Overwrite it? [y/N]:")
+        assert (done.returncode, output.read_text()) == (status, content)
+    output.write_text("old")
+    assert _here("--force", *arguments).returncode == 0
+    assert output.read_text() == "Oui.\n"
+
+
+def test_a_terminal_sees_that_the_engine_starts() -> None:
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "service", "translate", "Yes."]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=100, check=False)
+    os.close(terminal)
+    assert (done.returncode, done.stdout) == (0, "Oui.\n")
+    assert b"Starting the engine" in os.read(controller, 65536)
+    os.close(controller)
+
+
 def test_a_bar_where_somebody_looks(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("Yes.\n")

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from service.cli.doctor import Processor, Report
 from service.cli.main import app
+from service.server.server import listen, url_of
 from service.settings import EMBEDDED_MODEL, Settings, default_text, flags
 from tests.conftest import one_line
 
@@ -20,7 +22,7 @@ def _run(*arguments: str) -> Result:
 @pytest.fixture(autouse=True)
 def logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that `serve` installs would outlive the test's standard error."""
-    monkeypatch.setattr("service.process.logs.configure", lambda level: None)
+    monkeypatch.setattr("service.process.logs.configure", lambda level, style: None)
 
 
 def test_the_version() -> None:
@@ -61,6 +63,24 @@ def test_a_typo_is_answered_in_one_line(arguments: tuple[str, ...], message: str
     assert line.replace("root", "dragoman").startswith(f"dragoman: {message}")
 
 
+@pytest.mark.parametrize("command", [(), ("serve",), ("translate",), ("keys",), ("keys", "add"), ("pull",)])
+def test_h_is_help(command: tuple[str, ...]) -> None:
+    assert (_run(*command, "-h").stdout, _run(*command, "-h").exit_code) == (_run(*command, "--help").stdout, 0)
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    def completed(*words: str) -> list[str]:
+        asked = {
+            "_DRAGOMAN_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": f"{len(words) - 1}",
+        }
+        return CliRunner().invoke(app, [], prog_name="dragoman", env=asked).stdout.split()
+
+    assert "translate" in completed("dragoman", "tr")
+    assert completed("dragoman", "serve", "--max-wai") == ["--max-waiting"]
+
+
 def test_a_port_in_use_is_reported_with_the_reason() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -70,6 +90,33 @@ def test_a_port_in_use_is_reported_with_the_reason() -> None:
     expected = f"dragoman: host, port: cannot listen on 127.0.0.1, port {port}: address already in use"
     expected += "; another server runs there? Choose another --port\n"
     assert (done.exit_code, done.stderr) == (2, expected)
+
+
+def test_a_unix_socket_in_use_is_reported_and_one_left_behind_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(str(path))
+        taken.listen()
+        done = _run("serve", "--uds", str(path))
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"dragoman: uds: cannot listen at {path}: another server runs there\n",
+    )
+    with listen(Settings(uds=path)) as listening:
+        assert url_of(listening) == f"unix:{path}"
+        assert stat.filemode(path.stat().st_mode) == "srw-rw-rw-"
+    file = tmp_path / "file"
+    file.write_text("kept")
+    done = _run("serve", "--uds", str(file))
+    assert (done.exit_code, file.read_text()) == (2, "kept")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("::", "[::1]")]
+)
+def test_the_address_to_open_is_one_of_this_machine(host: str, url: str) -> None:
+    with listen(Settings(host=host, port=0)) as listening:
+        assert url_of(listening) == f"http://{url}:{listening.getsockname()[1]}"
 
 
 def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:

@@ -1,0 +1,60 @@
+"""Logs: for people at a terminal, for programs elsewhere."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from service.process import logs
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    root, uvicorn = logging.root, logging.getLogger("uvicorn")
+    before = root.handlers[:], root.level, uvicorn.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    uvicorn.setLevel(before[2])
+
+
+def _logged(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, style: str) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    logs.configure("info", style)
+    logging.getLogger("tests").info("ready", extra={"open": "http://127.0.0.1:5000", "first_token": 3})
+    logging.getLogger("tests").error("engine process ended")
+    logging.getLogger("tests").debug("no detail")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stream", "style"), [(_Terminal(), "auto"), (_Terminal(), "text"), (io.StringIO(), "text")], ids=str
+)
+def test_people_read_lines(stream: io.StringIO, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, error = _logged(monkeypatch, stream, style).strip().split("\n")
+    assert " ready: open http://127.0.0.1:5000, first token 3" in ready
+    assert " error: engine process ended" in error
+    # Elsewhere no sequences of a terminal get into a file.
+    assert ("\x1b" in ready, "\x1b[31m" in error) == (stream.isatty(), stream.isatty())
+
+
+@pytest.mark.parametrize(("stream", "style"), [(io.StringIO(), "auto"), (_Terminal(), "json")], ids=str)
+def test_programs_read_json(stream: io.StringIO, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, error = map(json.loads, _logged(monkeypatch, stream, style).splitlines())
+    assert ready.pop("time")
+    assert ready == {
+        "level": "INFO",
+        "logger": "tests",
+        "message": "ready",
+        "open": "http://127.0.0.1:5000",
+        "first_token": 3,
+    }
+    assert (error["level"], error["message"]) == ("ERROR", "engine process ended")
