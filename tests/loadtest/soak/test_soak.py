@@ -1,14 +1,9 @@
 """The soak at a small size; and that it notices what is wrong."""
 
-import asyncio
 import json
 import random
-import signal
-import subprocess
-import time
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,16 +13,13 @@ from typer.testing import CliRunner
 
 from loadtest.local_server import StreamedTranslation
 from loadtest.soak import __main__ as soak
-from loadtest.soak.canaries import Broken, Canary, Tally
+from loadtest.soak.canaries import Canary, Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
 from loadtest.soak.report import Limits, Reading, summary
-from loadtest.soak.rounds import Plan
 from loadtest.soak.site import CUT, Places, Site
 from loadtest.soak.supervisor import Supervisor
 from service.access.key_store import KeyLimits, KeyStore
-from service.process.interpreter import python_command
-from tests.system.conftest import children
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.
 UNLIMITED = Limits(1e9, must_be_certain=False, recovery_seconds=1000)
@@ -76,42 +68,6 @@ def test_a_canary_that_differs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     assert status == 1
     assert ["another text or log-probability" in problem for problem in seen["problems"]] == [True]
     assert seen["canaries"]["identical"] == seen["canaries"]["begun"] - 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_faults_that_fail_are_problems_and_the_soak_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(site: Site) -> None:
-        raise Broken("alone")
-
-    async def fails_in_a_group(site: Site) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fails(site))
-
-    monkeypatch.setitem(FAULTS, "fails", fails)
-    monkeypatch.setitem(FAULTS, "fails_in_a_group", fails_in_a_group)
-    status, seen = _run("--seconds", "2", "--round-seconds", "1", "--only", "fails,fails_in_a_group")
-    assert status == 1
-    assert {"fails: Broken alone", "fails_in_a_group: Broken alone"} == set(seen["problems"])
-    assert seen["canaries"]["identical"] == seen["canaries"]["begun"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_soak_that_is_ended_ends_its_server() -> None:
-    command = python_command("-m", "loadtest.soak", "--seconds", "600", "--only", "half_open")
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 120
-        while not (servers := children(running.pid)):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        running.terminate()
-        assert running.wait(60) == 128 + signal.SIGTERM
-    # The system takes a moment to remove what the soak has killed.
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in servers):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 BEFORE = Reading(
@@ -176,22 +132,6 @@ def test_a_connection_may_be_cut_if_the_server_was_killed_meanwhile(tmp_path: Pa
         assert len(site.problems) == problems
 
 
-async def test_an_end_that_nobody_caused_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[SimpleNamespace] = []
-
-    def start(*_: object) -> SimpleNamespace:
-        started.append(SimpleNamespace(pid=len(started), status=0 if not started else None))
-        return started[-1]
-
-    monkeypatch.setattr("loadtest.soak.supervisor.start_server", start)
-    supervisor = Supervisor([], tmp_path / "log")
-    supervising = asyncio.create_task(supervisor.supervise())
-    while len(started) < 2:  # noqa: ASYNC110  the stand-in has no event
-        await asyncio.sleep(0.01)
-    supervising.cancel()
-    assert supervisor.problems == ["the server ended by itself, with status 0"]
-
-
 def _line(request_id: str, outcome: str, **fields: object) -> str:
     line = {"level": "INFO", "message": "request", "route": "/translate", "request_id": request_id, "outcome": outcome}
     return json.dumps(line | fields) + "\n"
@@ -240,16 +180,6 @@ def test_the_log_is_compared_with_what_clients_saw(
     assert problem is None or problem in site.problems[0]
 
 
-def test_a_killed_server_may_leave_out_the_line_of_what_it_has_just_answered(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text(_line("a", "ok") + _error("listening", "INFO") + _line("c", "ok"))
-    for kills, problems in (((5.3,), 0), ((50.0,), 1)):
-        site = _site(tmp_path, *kills)
-        site.tally.ids.update({"a": 1.0, "b": 5.0, "c": 60.0})
-        check_log(log, site, answered=1)
-        assert len(site.problems) == problems
-
-
 def _readings(last_megabytes: float = 70) -> list[Reading]:
     """An hour of readings that do not change, but for the HTTP process's memory in the second half."""
     hour = [BEFORE._replace(at_seconds=60.0 * minute) for minute in range(60)]
@@ -282,18 +212,6 @@ def test_a_run_of_hours_must_show_that_nothing_grows(tmp_path: Path) -> None:
     assert summary(_site(tmp_path), _readings(), limits)["problems"] == []
 
 
-@pytest.mark.parametrize(("growing_until", "problems"), [(19, 0), (40, 1)])
-def test_a_run_of_hours_leaves_out_the_minutes_in_which_memory_settles(
-    tmp_path: Path, growing_until: int, problems: int
-) -> None:
-    readings = [
-        BEFORE._replace(at_seconds=60.0 * minute, life=1, http_megabytes=70.0 + min(minute, growing_until))
-        for minute in range(60)
-    ]
-    found = summary(_site(tmp_path), readings, Limits(0.5, True, 10))["problems"]
-    assert len(found) == problems
-
-
 @pytest.mark.parametrize(("deaths", "kills", "problems"), [(1, (), 0), (0, (), 1), (2, (), 1), (2, (5.0,), 0)])
 def test_unexpected_deaths_are_a_problem(tmp_path: Path, deaths: int, kills: tuple[float, ...], problems: int) -> None:
     """A server that is killed does not write down that its engines have ended."""
@@ -315,11 +233,3 @@ def test_charges_are_compared_with_answers(tmp_path: Path, answered: int, lost: 
     site.tally.characters, site.tally.characters_lost = answered, lost
     assert check_charges(site)["charged"] == 9
     assert len(site.problems) == problems
-
-
-def test_in_a_run_of_hours_the_http_process_has_time_to_grow() -> None:
-    names = ["killed_http", "engine_killed"]
-    plan = Plan(20, 20.0, names, random.Random())
-    assert all(plan.faults_of(number) == names for number in range(20))
-    rare = plan._replace(rare_http=True)
-    assert [number for number in range(20) if "killed_http" in rare.faults_of(number)] == [0, 1, 2, 3, 4]

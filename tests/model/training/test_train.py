@@ -154,28 +154,6 @@ def test_a_run_that_is_killed_at_its_best_validation_still_keeps_it(
     torch.testing.assert_close(killed.embedding.weight, whole.embedding.weight, rtol=0, atol=0)
 
 
-def test_a_resume_of_another_experiment_is_refused(experiment: TrainConfig, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(with_options(experiment, max_steps=2), tmp_path, run)
-    wider = experiment.model.model_copy(update={"ffn_dim": 128})
-    with pytest.raises(TrainingError, match=r"state\.pt is of another experiment: model differ; use another output$"):
-        train(experiment.model_copy(update={"model": wider}), tmp_path, run)
-    train(with_options(experiment, max_steps=4, learning_rate=1e-4), tmp_path, run)
-    for name in ("train", "validation"):
-        corpus = tmp_path / f"{name}.tsv"
-        before = corpus.read_text(encoding="utf-8")
-        corpus.write_text(before + "a new\tPAIR\n", encoding="utf-8")
-        with pytest.raises(PackError, match="run/pack holds a pack of other corpora or settings; use another dir"):
-            train(with_options(experiment, max_steps=6), tmp_path, run)
-        other = prepare(experiment, tmp_path, tmp_path / name)
-        assert len(other.train) + len(other.validation) == 530
-        with pytest.raises(TrainingError, match=r"state\.pt is of another experiment: the pack differ"):
-            train(with_options(experiment, max_steps=6), tmp_path / name, run)
-        corpus.write_text(before, encoding="utf-8")
-    train(with_options(experiment, max_steps=6), tmp_path, run)
-    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == 6
-
-
 def test_a_prepared_pack_gives_the_same_run_as_its_corpora(experiment: TrainConfig, tmp_path: Path) -> None:
     config = with_options(experiment, warmup_steps=1, max_steps=3)
     prepare(config, tmp_path, tmp_path / "pack")
@@ -237,23 +215,6 @@ def test_only_a_run_that_has_begun_can_decay(experiment: TrainConfig, tmp_path: 
     with pytest.raises(TrainingError, match=problem):
         train(experiment, tmp_path, tmp_path / "run", RunOptions(decay_now=True))
     assert not (tmp_path / "run").exists()
-
-
-def test_a_failed_run_keeps_its_last_good_state(
-    experiment: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail_at_step_8(self: Trainer, batches: Sequence[Batch]) -> None:
-        if self.step == 8:
-            raise TrainingError("loss is nan")
-        train_step(self, batches)
-
-    train_step = Trainer.train_step
-    monkeypatch.setattr(Trainer, "train_step", fail_at_step_8)
-    with pytest.raises(TrainingError, match="loss is nan"):
-        train(with_options(experiment, validate_every=5), tmp_path, tmp_path / "run")
-    assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["progress"]["step"] == 5
-    assert load_model(tmp_path / "run" / "checkpoint")
-    assert "the last good state is" in caplog.text
 
 
 def test_weights_that_cannot_be_validated_replace_nothing(
