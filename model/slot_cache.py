@@ -7,15 +7,15 @@ import contextlib
 import math
 import mmap
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from model.cache import KV
-from model.config import DecoderMemory, ModelConfig
+from model.config import ModelConfig
 from model.kernels import attend_in_place, attend_slots, copy_slots
 from model.recurrence import PLACES, advance_slots
 
@@ -96,21 +96,13 @@ class _Buffer(NamedTuple):
     """None: that of the weights."""
 
 
-def _key_value_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
+def _target_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
+    """Return the forms of the buffers that keep targets of up to `positions`."""
+    if config.decoder_memory == "ssru":
+        # With the slot more that `advance_slots` writes to.
+        return {"target_states": _Buffer(slots + 1, 1, PLACES, config.d_model, torch.float32)}
     form = _Buffer(slots, config.num_heads, positions, config.head_dim)
     return {"target_keys": form, "target_values": form}
-
-
-def _state_buffers(config: ModelConfig, slots: int, positions: int) -> dict[str, _Buffer]:
-    # With the slot more that `advance_slots` writes to.
-    return {"target_states": _Buffer(slots + 1, 1, PLACES, config.d_model, torch.float32)}
-
-
-_TARGET_BUFFERS: Final[dict[DecoderMemory, Callable[[ModelConfig, int, int], dict[str, _Buffer]]]] = {
-    "self_attention": _key_value_buffers,
-    "ssru": _state_buffers,
-}
-"""Buffers that keep targets, as functions of (config, slots, longest target)."""
 
 
 class SlotCache:
@@ -142,7 +134,7 @@ class SlotCache:
 
         self.slots = slots
         self.max_target_length = max_target_length
-        forms = _TARGET_BUFFERS[config.decoder_memory](config, slots, max_target_length)
+        forms = _target_buffers(config, slots, max_target_length)
         self._target = {name: buffer(form) for name, form in forms.items()}
         source = _Buffer(slots, config.num_heads, max_source_length, config.head_dim)
         self._source = KV(buffer(source), buffer(source))

@@ -99,10 +99,6 @@ def _no_accents(pair: Pair, context: Context) -> Pair | None:
     return (_uppercase(changed, context) or changed) if context.random.random() < 0.2 else changed
 
 
-def _target_copy(pair: Pair, context: Context) -> Pair | None:
-    return Pair(pair.target, pair.target)
-
-
 def _quotes(pair: Pair, context: Context) -> Pair | None:
     opened = context.choice(_SOURCE_QUOTES)
     return Pair(opened.format(pair.source), _QUOTES.get(context.languages[1], "“{}”").format(pair.target))
@@ -176,30 +172,19 @@ def _url(context: Context) -> str:
     return f"{scheme}{context.word()}.{context.choice(_TOPLEVEL)}/{path}{query}".rstrip("/")
 
 
-def _email(context: Context) -> str:
-    return f"{context.word()}.{context.word()}@{context.word()}.{context.choice(_TOPLEVEL)}"
-
-
 def _placeholder(context: Context) -> str:
     name = context.choice(["name", "user", "count", "file", "0", "1", "username", "title", context.word()])
     return context.choice(_PLACEHOLDERS).replace("NAME", name)
 
 
-def _file(context: Context) -> str:
-    return f"{context.word()}.{context.choice(_EXTENSIONS)}"
-
-
-def _handle(context: Context) -> str:
-    return context.choice("@#") + context.word()
-
-
-def _capitalised(context: Context) -> str:
-    return context.word().capitalize()
-
-
 _UNTRANSLATED: Final[Sequence[Callable[[Context], str]]] = (
-    _capitalised, _capitalised, _url, _email, _placeholder, _placeholder, _file, _handle,
-)  # fmt: skip
+    *[lambda context: context.word().capitalize()] * 2,
+    _url,
+    lambda context: f"{context.word()}.{context.word()}@{context.word()}.{context.choice(_TOPLEVEL)}",
+    *[_placeholder] * 2,
+    lambda context: f"{context.word()}.{context.choice(_EXTENSIONS)}",
+    lambda context: context.choice("@#") + context.word(),
+)
 
 KINDS: Final[dict[str, Kind]] = {
     "lowercase": _lowercase,
@@ -207,7 +192,7 @@ KINDS: Final[dict[str, Kind]] = {
     "title_case": _title_case,
     "no_full_stop": _no_full_stop,
     "no_accents": _no_accents,
-    "target_copy": _target_copy,
+    "target_copy": lambda pair, context: Pair(pair.target, pair.target),
     "curly_apostrophes": _curly_apostrophes,
     "quotes": _quotes,
     "emoji": _emoji,

@@ -46,29 +46,17 @@ def _numbers(source: str, target: str) -> bool:
     return any(len(number) > 3 for number in lacking) or (bool(lacking) and bool(sides[0]) and bool(sides[1]))
 
 
-def _question(source: str, target: str) -> bool:
-    return ("?" in source) != ("?" in target)
-
-
 def _end(text: str) -> str:
     text = text.rstrip(_CLOSING)
     return _ENDS.get(text[-1:], "") if text else ""
-
-
-def _final(source: str, target: str) -> bool:
-    return "?" not in source and _end(source) != _end(target)
-
-
-def _markup(source: str, target: str) -> bool:
-    return any(_MARKUP.search(side) for side in (source, target))
 
 
 def _placeholders(source: str, target: str) -> bool:
     return Counter(_PLACEHOLDER.findall(source)) != Counter(_PLACEHOLDER.findall(target))
 
 
-def _holes(source: str, target: str) -> bool:
-    return any(_HOLE.search(side) for side in (source, target))
+def _in_either(pattern: re.Pattern[str]) -> Callable[[str, str], bool]:
+    return lambda source, target: bool(pattern.search(source) or pattern.search(target))
 
 
 def _nearly_copied(source: str, target: str) -> bool:
@@ -87,10 +75,6 @@ def _capitals(source: str, target: str) -> bool:
     return max(shares) > 0.9 and min(shares) < 0.5
 
 
-def _broken(source: str, target: str) -> bool:
-    return any(_BROKEN.search(side) for side in (source, target))
-
-
 def _lost_letters(source: str, target: str) -> bool:
     """Return True for a question mark in the place of an accent, and in French for a space in that of an apostrophe."""
     lost = _QUESTION_MARK_IN_WORD.search(target) and not _QUESTION_MARK_IN_WORD.search(source)
@@ -100,13 +84,13 @@ def _lost_letters(source: str, target: str) -> bool:
 _RULES: Final[dict[str, Callable[[str, str], bool]]] = {
     "lengths differ": _lengths,
     "numbers differ": _numbers,
-    "question on one side": _question,
-    "ends differ": _final,
-    "markup": _markup,
+    "question on one side": lambda source, target: ("?" in source) != ("?" in target),
+    "ends differ": lambda source, target: "?" not in source and _end(source) != _end(target),
+    "markup": _in_either(_MARKUP),
     "placeholders differ": _placeholders,
-    "holes": _holes,
+    "holes": _in_either(_HOLE),
     "nearly a copy": _nearly_copied,
     "capitals on one side": _capitals,
-    "broken characters": _broken,
+    "broken characters": _in_either(_BROKEN),
     "lost letters": _lost_letters,
 }

@@ -11,7 +11,7 @@ from httpx_sse import connect_sse
 from .events import Detected, Event, Language, Options, Translation
 from .live import Live
 from .live_events import LiveOptions
-from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, check, decoded, translations
+from .resume import DEFAULT_URL, FAILURES, RETRIES, TIMEOUT, BaseClient, T, check, decoded, translations
 
 
 class Client(BaseClient):
@@ -73,23 +73,17 @@ class Client(BaseClient):
 
     def languages(self) -> list[Language]:
         """Return the languages of the server. Raises `ClientError`."""
-        retries = self._new_retries()
-        while True:
-            try:
-                response = self._http.get("/languages")
-                check(response)
-                return decoded(response, list[Language])
-            except FAILURES as error:
-                time.sleep(retries.seconds_after(error))
+        return self._asked("GET", "/languages", None, list[Language])
 
     def detect(self, text: str) -> list[Detected]:
         """Return the languages that the text may be in, the most probable first. Raises `ClientError`."""
+        return self._asked("POST", "/detect", self._detection_body(text), list[Detected])
+
+    def _asked(self, method: str, path: str, body: object, kind: type[T]) -> T:
         retries = self._new_retries()
         while True:
             try:
-                response = self._http.post("/detect", json=self._detection_body(text))
-                check(response)
-                return decoded(response, list[Detected])
+                return decoded(self._http.request(method, path, json=body), kind)
             except FAILURES as error:
                 time.sleep(retries.seconds_after(error))
 

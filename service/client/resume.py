@@ -124,6 +124,8 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def decoded(response: httpx.Response, kind: type[T]) -> T:
+    """Return what a response that has been read holds. Raises as `check` does."""
+    check(response)
     try:
         return msgspec.json.decode(response.content, type=kind)
     except msgspec.DecodeError as error:

@@ -4,18 +4,16 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
 from model.attention import (
     RelativeBias,
-    SelfAttention,
     attention_weights,
     combine_masks,
     look_ahead_mask,
     padding_mask,
     segment_mask,
 )
-from model.cache import KV, NoCache, TeachingKV
+from model.cache import KV, TeachingKV
 from model.config import ModelConfig
 
 
@@ -119,24 +117,6 @@ def test_weights_explain_what_attend_computes() -> None:
     expected = attention_weights(query, keys, mask) @ values
     torch.testing.assert_close(KV(keys, values).attend(query, mask, 0.0), expected)
     torch.testing.assert_close(attention_weights(query, keys, mask).sum(-1), torch.ones(2, 4, 5))
-
-
-def test_agrees_with_torch_multihead_attention() -> None:
-    torch.manual_seed(0)
-    ours = SelfAttention(ModelConfig(vocab_size=10, d_model=24, num_heads=3))
-    theirs = nn.MultiheadAttention(24, 3, batch_first=True)
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key.weight, ours.value.weight]))
-        theirs.in_proj_bias.copy_(torch.randn(72))
-        for linear, bias in zip((ours.query, ours.key, ours.value), theirs.in_proj_bias.chunk(3), strict=True):
-            linear.bias.copy_(bias)
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
-    states = torch.randn(2, 5, 24)
-    lengths = torch.tensor([5, 3])
-    expected, _ = theirs(states, states, states, key_padding_mask=torch.arange(5) >= lengths[:, None])
-    actual = ours(states, padding_mask(lengths, 5), NoCache(), 0)
-    torch.testing.assert_close(actual, expected)
 
 
 def test_biases_of_relative_positions_have_the_keys_innermost() -> None:

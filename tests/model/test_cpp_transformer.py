@@ -138,18 +138,6 @@ def _assert_nearly_equal(ours: Tensor, expected: Tensor) -> None:
     assert (ours - expected).norm() <= 0.02 * expected.norm()
 
 
-def test_the_best_token_is_the_largest_logit() -> None:
-    config = fused_config()
-    side = Side(random_model(config))
-    sources = random_sources(SLOTS, config)
-    side.encode(sources, list(range(SLOTS)))
-    tokens, slots = torch.arange(SLOTS), torch.arange(SLOTS)
-    scores = side.decode(tokens, torch.zeros_like(slots), slots, torch.tensor([len(each) for each in sources]))
-    best = scores.logits.max(dim=-1)
-    assert scores.best.tokens.tolist() == [best.indices.tolist()]
-    torch.testing.assert_close(scores.best.logprobs[0], scores.logits.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
-
-
 def test_of_equal_logits_the_first_is_best() -> None:
     config = fused_config()
     model = random_model(config)

@@ -290,18 +290,6 @@ def test_hypotheses_share_a_source() -> None:
     assert torch.equal(scores.logits, own.decode(tokens, positions, slots, lengths).logits)
 
 
-def test_neighbours_in_a_packed_batch_are_not_seen() -> None:
-    """Each source's K/V depend on its own tokens only."""
-    config = fused_config()
-    model = random_model(config)
-    sides = Side(model), Side(model)
-    first, *others = random_sources(4, config)
-    sides[0].encode([first, *others], [0, 1, 2, 3])
-    sides[1].encode([*(torch.full_like(each, 9) for each in others), first], [1, 2, 3, 0])
-    for (name, buffer), other in zip(sides[0].cache.buffers().items(), sides[1].cache.buffers().values(), strict=True):
-        assert torch.equal(buffer[:, 0], other[:, 0]), name
-
-
 def test_a_beam_s_best_extensions_are_those_of_its_logits() -> None:
     config = fused_config()
     side = Side(random_model(config))

@@ -187,20 +187,6 @@ def test_streamed_case_marked_text_is_the_whole_text_at_every_moment(
         assert case_marked_tokenizer.decode(ids[:count]) == text + stream.copy().flush()
 
 
-def test_a_copied_stream_keeps_a_mark_and_a_started_character(case_marked_tokenizer: Tokenizer) -> None:
-    cat, emoji = case_marked_tokenizer.encode("CAT"), case_marked_tokenizer.encode("\U0001f600")
-    stream = Detokenizer(case_marked_tokenizer)
-    stream.push(cat[0])
-    other = stream.copy()
-    assert "".join(map(stream.push, cat[1:])) == "CAT"
-    assert "".join(map(other.push, case_marked_tokenizer.encode("dog"))) == "DOG"
-    stream.push(emoji[0])
-    for token_id in emoji[1:3]:
-        stream.push(token_id)
-    other = stream.copy()
-    assert other.push(emoji[3]) + other.push(emoji[4]) == stream.push(emoji[3]) + stream.push(emoji[4]) != ""
-
-
 @pytest.mark.parametrize("length", [1, 3, 100])
 @pytest.mark.parametrize("text", ["The CAT sat, 😀 and THE DOG RAN. Red House", "the cat\nsat 12"])
 def test_several_tokens_at_once_give_the_texts_of_one_after_the_other(

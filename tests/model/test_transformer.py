@@ -41,15 +41,6 @@ def test_padding_changes_no_real_output(model: Transformer, device: torch.device
     torch.testing.assert_close(padded[:, :4], alone)
 
 
-def test_padding_gets_no_gradient(model: Transformer, device: torch.device) -> None:
-    source = torch.cat([_ids(1, 5, device), torch.zeros(1, 3, dtype=torch.long, device=device)], 1)
-    logits = model(source, _ids(1, 4, device, seed=2))
-    logits.square().sum().backward()
-    gradient = model.embedding.weight.grad
-    assert gradient is not None
-    assert gradient.isfinite().all()
-
-
 def test_a_source_of_padding_alone_gives_no_nan(model: Transformer, device: torch.device) -> None:
     logits = model(torch.zeros(1, 4, dtype=torch.long, device=device), _ids(1, 3, device))
     assert logits.isfinite().all()
@@ -181,17 +172,6 @@ def test_packed_pairs_are_taught_as_each_pair_alone(config: ModelConfig, order: 
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3, msg=name)
 
 
-def test_a_sentence_of_a_row_knows_nothing_of_its_neighbours(model: Transformer) -> None:
-    model = model.cpu()
-    first, second, other = (_ids(1, 4, torch.device("cpu"), seed=seed)[0] for seed in (1, 2, 3))
-    with torch.inference_mode():
-        before, after = (
-            model.teach(_packed_rows([[first, each]], 8), _packed_rows([[second, each]], 8)) for each in (second, other)
-        )
-    assert before[0, :4].equal(after[0, :4])
-    assert (before[0, 4:] - after[0, 4:]).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize("kind", ["dropout", "attention_dropout"])
 def test_each_dropout_acts_in_training_only(config: ModelConfig, kind: str) -> None:
     source, target = _ids(1, 5, torch.device("cpu")), _ids(1, 4, torch.device("cpu"))
@@ -207,7 +187,3 @@ def test_residuals_drop_without_the_embeddings(config: ModelConfig) -> None:
     model = random_model(config.model_copy(update={"dropout": 0.5})).train()
     model.source_input.dropout.p = model.target_input.dropout.p = 0.0
     assert (model(source, target) - model(source, target)).abs().max() > 1e-3
-
-
-def test_output_projection_is_the_embedding(model: Transformer) -> None:
-    assert model.projection.weight is model.embedding.weight

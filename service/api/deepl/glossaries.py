@@ -1,37 +1,45 @@
 """The routes of DeepL for stored glossaries."""
 
 import asyncio
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
-from service.api.context import ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
 from service.stores.glossary_store import Description
-from service.text.glossary import EntriesError, Format, read_entries, write_entries
+from service.text.glossary import EntriesError, read_entries, write_entries
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
 
-LONGEST_NAME: Final = 200
 _TSV: Final = "text/tab-separated-values"
 
 
-class GlossaryRequest(RequestBody):
-    """A request of DeepL to store a glossary. Unknown fields are ignored, as DeepL does."""
+Name = Annotated[str, Field(min_length=1, max_length=200, examples=["animals"])]
+Language = Annotated[str, Field(min_length=2, max_length=16)]
+
+
+class DictionaryBody(RequestBody):
+    """The entries for one direction. Unknown fields are ignored, as DeepL does."""
 
     model_config = ConfigDict(extra="ignore")
 
-    name: str = Field(min_length=1, max_length=LONGEST_NAME, examples=["animals"])
-    source_lang: str = Field(min_length=2, max_length=16, examples=["EN"])
-    target_lang: str = Field(min_length=2, max_length=16, examples=["FR"])
+    source_lang: Language = Field(examples=["EN"])
+    target_lang: Language = Field(examples=["FR"])
     entries: str = Field(description="a term and its translation on each line", examples=["cat\tmatou"])
     entries_format: Literal["tsv", "csv"]
+
+
+class GlossaryRequest(DictionaryBody):
+    """A request of DeepL to store a glossary."""
+
+    name: Name
 
 
 class GlossaryInfo(BaseModel):
@@ -77,12 +85,8 @@ async def create(request: Request, service: ServiceDependency, caller: CallerDep
     """Store a glossary. It never changes, and only callers with the same key see it."""
     service.glossaries.writable()
     body = await parse_body(request, GlossaryRequest)
-    source, target = service.translator.direction(body.source_lang, body.target_lang, NAMES)
-    if source == target:
-        raise InvalidRequest("target_lang", "must be another language than source_lang")
-    # Two megabytes may be a million lines.
-    entries = await asyncio.to_thread(parse_entries, body.entries, body.entries_format)
-    direction = Direction(source=source, target=target)
+    direction = direction_of(service, body.source_lang, body.target_lang)
+    entries = await parse_entries(body)
     return _info(await asyncio.to_thread(service.glossaries.add, body.name, direction, entries, owner_of(caller)))
 
 
@@ -118,10 +122,19 @@ async def delete(glossary_id: str, service: ServiceDependency, caller: CallerDep
     await asyncio.to_thread(service.glossaries.delete, glossary_id, owner_of(caller))
 
 
-def parse_entries(text: str, format: Format) -> dict[str, str]:
+def direction_of(service: ServiceContext, source: str, target: str) -> Direction:
+    """Return the direction of a dictionary. Raises `InvalidRequest`."""
+    found, into = service.translator.direction(source, target, NAMES)
+    if found == into:
+        raise InvalidRequest("target_lang", "must be another language than source_lang")
+    return Direction(source=found, target=into)
+
+
+async def parse_entries(body: DictionaryBody) -> dict[str, str]:
     """Parse entries, at least one. Raises `InvalidRequest`."""
     try:
-        entries = read_entries(text, format)
+        # Two megabytes may be a million lines.
+        entries = await asyncio.to_thread(read_entries, body.entries, body.entries_format)
     except EntriesError as error:
         raise InvalidRequest("entries", str(error)) from None
     if not entries:

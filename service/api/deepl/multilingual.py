@@ -7,11 +7,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from model.checkpoint_config import Direction
 from service.api.authentication import CallerDependency, owner_of
 from service.api.context import ServiceContext, ServiceDependency
-from service.api.deepl.common import NAMES, deepl_errors
-from service.api.deepl.glossaries import LONGEST_NAME, parse_entries
+from service.api.deepl.common import deepl_errors
+from service.api.deepl.glossaries import DictionaryBody, Language, Name, direction_of, parse_entries
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.errors import InvalidRequest
@@ -23,20 +22,6 @@ router = APIRouter(prefix="/v3", tags=["as DeepL"])
 
 _MOST_DICTIONARIES: Final = 100
 _FIELD: Final = re.compile(r"dictionaries\[([0-9]{1,4})\]\.([a-z_]{1,64})")
-_Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, examples=["animals"])]
-_Language = Annotated[str, Field(min_length=2, max_length=16)]
-
-
-class DictionaryBody(RequestBody):
-    """The entries for one direction. Unknown fields are ignored, as DeepL does."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    source_lang: _Language = Field(examples=["EN"])
-    target_lang: _Language = Field(examples=["FR"])
-    entries: str = Field(description="a term and its translation on each line", examples=["cat\tmatou"])
-    entries_format: Literal["tsv", "csv"]
-
 
 _DICTIONARY: Final = DictionaryBody.model_json_schema()
 _Dictionaries = Annotated[
@@ -65,14 +50,14 @@ class _WithDictionaries(RequestBody):
 class CollectionBody(_WithDictionaries):
     """A request to store a glossary of several dictionaries."""
 
-    name: _Name
+    name: Name
     dictionaries: _Dictionaries
 
 
 class CollectionChange(_WithDictionaries):
     """A request to rename a glossary, or to add entries to its dictionaries."""
 
-    name: _Name | None = None
+    name: Name | None = None
     dictionaries: _Dictionaries = Field(default=[])
 
 
@@ -162,10 +147,10 @@ async def entries(
     glossary_id: str,
     service: ServiceDependency,
     caller: CallerDependency,
-    source_lang: Annotated[_Language, Query()],
-    target_lang: Annotated[_Language, Query()],
+    source_lang: Annotated[Language, Query()],
+    target_lang: Annotated[Language, Query()],
 ) -> EntriesList:
-    direction = _direction(service, source_lang, target_lang)
+    direction = direction_of(service, source_lang, target_lang)
     part = await asyncio.to_thread(_of(service).part, glossary_id, owner_of(caller), direction)
     written = write_entries(await asyncio.to_thread(_of(service).entries, part))
     return EntriesList(
@@ -197,11 +182,11 @@ async def delete_dictionary(
     glossary_id: str,
     service: ServiceDependency,
     caller: CallerDependency,
-    source_lang: Annotated[_Language, Query()],
-    target_lang: Annotated[_Language, Query()],
+    source_lang: Annotated[Language, Query()],
+    target_lang: Annotated[Language, Query()],
 ) -> None:
     """Delete a dictionary; the last one takes its glossary with it."""
-    direction = _direction(service, source_lang, target_lang)
+    direction = direction_of(service, source_lang, target_lang)
     await asyncio.to_thread(_of(service).delete_part, glossary_id, owner_of(caller), direction)
 
 
@@ -209,22 +194,14 @@ def _of(service: ServiceContext) -> GlossaryCollections:
     return GlossaryCollections(service.glossaries)
 
 
-def _direction(service: ServiceContext, source: str, target: str) -> Direction:
-    found, into = service.translator.direction(source, target, NAMES)
-    if found == into:
-        raise InvalidRequest("target_lang", "must be another language than source_lang")
-    return Direction(source=found, target=into)
-
-
 async def _dictionaries(service: ServiceContext, bodies: list[DictionaryBody]) -> list[Dictionary]:
     """Parse dictionaries, one for each direction. Raises `InvalidRequest`."""
     found: list[Dictionary] = []
     for each in bodies:
-        direction = _direction(service, each.source_lang, each.target_lang)
+        direction = direction_of(service, each.source_lang, each.target_lang)
         if any(other.direction == direction for other in found):
             raise InvalidRequest("dictionaries", f"there are several from {direction.source} into {direction.target}")
-        # Two megabytes may be a million lines.
-        found.append(Dictionary(direction, await asyncio.to_thread(parse_entries, each.entries, each.entries_format)))
+        found.append(Dictionary(direction, await parse_entries(each)))
     return found
 
 

@@ -138,9 +138,6 @@ def test_weights_in_a_file_of_before_pytorch_1_6(tmp_path: Path, tokenizer: Toke
     written, expected = (load_file(tmp_path / each / "model.safetensors") for each in ("ours", "expected"))
     assert written.keys() == expected.keys()
     assert all(torch.equal(written[name], expected[name]) for name in written)
-    torch.save({"model.shared.weight": _Evil()}, file, _use_new_zipfile_serialization=False)
-    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*[Ww]eights"):
-        import_checkpoint(tmp_path, tmp_path / "ours")
 
 
 @pytest.mark.parametrize(
@@ -165,16 +162,3 @@ def test_weights_that_transformers_ignores_or_does_without(
     save_file(weights, path, {"format": "pt"})
     with pytest.raises(CheckpointError, match=r"unexpected model\.other\.version"):
         import_checkpoint(tmp_path, tmp_path / "ours", ENGLISH_FRENCH)
-
-
-class _Evil:
-    def __reduce__(self) -> Any:
-        return (Path.touch, (Path("/nowhere/touched"),))
-
-
-def test_nothing_in_a_checkpoint_is_run(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    m2m100(tmp_path, tokenizer)
-    (tmp_path / "model.safetensors").unlink()
-    torch.save({"model.shared.weight": _Evil()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*[Ww]eights"):
-        import_checkpoint(tmp_path, tmp_path / "ours")

@@ -21,7 +21,6 @@ from service.errors import (
     EngineFailed,
     NotReady,
     QueueFull,
-    QuotaExceeded,
     RateLimited,
 )
 from service.settings import Settings
@@ -263,17 +262,6 @@ async def test_what_resumes_a_stream_counts_for_no_limit_of_characters(opened: O
         await _resume(access, caller, "")
     with pytest.raises(RateLimited, match="too many requests"):
         await access.admit(key, None)
-
-
-async def test_nor_for_the_quota_of_the_month(opened: Open, path: Path) -> None:
-    with closing(KeyStore(path, create=True)) as file:
-        key = file.add("kiosk", KeyLimits(characters_per_month=10))
-    access = await opened(keys=path)
-    caller = await access.admit(key, None)
-    _, signature = await _resume(access, caller, "")
-    with pytest.raises(QuotaExceeded):
-        await _resume(access, caller, "")
-    assert await _resume(access, caller, signature) == (0, signature)
 
 
 async def test_callers_without_a_key_are_counted_where_their_characters_are_limited(

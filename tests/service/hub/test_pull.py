@@ -138,15 +138,6 @@ def test_several_processes_download_once(setting: Setting) -> None:
     assert len(setting.server.gets("/1.0")) == setting.importer.calls == 1
 
 
-def test_a_cut_download_goes_on_at_the_next_attempt(setting: Setting) -> None:
-    setting.server.answers["/1.0"].cuts = [50_000, 0, 0, 0, 0, 0]
-    with pytest.raises(TemporaryHubError, match=r"cut the connection: .*/1\.0\)$"):
-        setting.pull()
-    assert setting.store.entries() == []
-    setting.pull()
-    assert setting.server.gets("/1.0")[-1]["range"] == "bytes=50000-"
-
-
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
