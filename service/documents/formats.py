@@ -7,6 +7,7 @@ from typing import Final
 import regex
 
 from service.documents import office
+from service.documents.asciidoc import read_asciidoc
 from service.documents.fluent import read_fluent
 from service.documents.gettext import decode_po, read_po
 from service.documents.json_files import read_arb, read_json
@@ -22,6 +23,7 @@ from service.documents.rest import read_rest
 from service.documents.string_catalogs import split_catalog
 from service.documents.strings_files import read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
+from service.documents.tex import split_tex
 from service.documents.text_files import decode_text, read_table
 from service.documents.web_pages import decode_html, split_page
 from service.documents.xliff import split_xliff
@@ -110,6 +112,8 @@ _ALL: Final = (
     *_texts("txt", "text/plain", read_plain_text),
     *_pieces("md markdown mdx", "text/markdown", split_markdown),
     *_texts("rst", "text/x-rst", read_rest),
+    *_pieces("tex", "text/x-tex", split_tex),
+    *_texts("adoc asciidoc", "text/asciidoc", read_asciidoc),
     *_texts("srt", "application/x-subrip", read_subtitles, decode_subtitles),
     *_texts("vtt", "text/vtt", read_subtitles, decode_subtitles),
     *_texts("sbv", "text/x-subviewer", read_subtitles, decode_subtitles),

@@ -9,7 +9,7 @@ from service.documents.encodings import decode_as
 from service.documents.languages import check_language
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
-from service.documents.rest_marks import rest_items
+from service.documents.rest import rest_items
 from service.documents.tagged import Item, Object
 from service.errors import InvalidRequest
 

@@ -7,7 +7,7 @@ import regex
 from markdown_it.token import Token
 
 from service.documents.markdown_parser import parser
-from service.documents.paragraph import Paragraph, Piece
+from service.documents.paragraph import Piece
 from service.documents.passages import Passage, passage_pieces
 from service.documents.tagged import Close, Item, Object, Open, Words
 from service.text.markup.tokenizer import TokenKind, tokenize
@@ -34,7 +34,7 @@ class Inline(NamedTuple):
         reader = _Reader(self)
         items = reader.items()
         passage = Passage((0, 0), encode=encode, context=context, items=items, write_text=reader.written)
-        return passage_pieces(reader.source(source), passage)
+        return passage_pieces(source, passage)
 
 
 class _Reader:
@@ -42,7 +42,6 @@ class _Reader:
         self._inline = inline
         self._escaped = set("|") if inline.is_cell else set()
         """Characters that have a backslash in the source, and get one in the translation."""
-        self._inner: list[tuple[str, Sequence[Piece]]] = []
 
     def items(self) -> list[Item]:
         tokens: list[Token] = []
@@ -52,14 +51,6 @@ class _Reader:
         starts = {number for number, token in enumerate(tokens) if _is_address(token)}
         kept = (token for number, token in enumerate(tokens) if not {number - 1, number - 2} & starts)
         return _paired([self._item(token) for token in kept])
-
-    def source(self, source: str) -> list[Piece]:
-        """Return the source with the paragraphs in it, such as titles of links."""
-        pieces: list[Piece] = []
-        for raw, inner in self._inner:
-            before, _, source = source.partition(raw)
-            pieces += [before, *inner]
-        return [*pieces, source]
 
     def written(self, text: str) -> str:
         """Write plain text: what was escaped in the source is escaped again, but not in code."""
@@ -109,7 +100,6 @@ class _Reader:
             return Open("[", is_link=True)
         if token.type == "image":
             label = Inline(raw[2:label_end], self._inline.labels).pieces(raw[2:label_end], "attribute")
-            self._note(raw[2:label_end], label)
             return Object(["![", *label, *self._titled(raw[label_end:])])
         address = raw[label_end:]
         if address in ("]", "[]", "][]"):  # the label is an address, too, and stays
@@ -123,12 +113,7 @@ class _Reader:
             return [raw]
         start, end = title.span("a")
         inner = Inline(title["a"], {}).pieces(title["a"], "attribute")
-        self._note(title["a"], inner)
         return [raw[:start], *inner, raw[end:]]
-
-    def _note(self, raw: str, inner: Sequence[Piece]) -> None:
-        if any(isinstance(piece, Paragraph) for piece in inner):
-            self._inner.append((raw, inner))
 
 
 def _is_address(token: Token) -> bool:

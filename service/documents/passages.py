@@ -86,23 +86,33 @@ def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
     yield text[done:]
 
 
-def passage_pieces(source: str | Sequence[Piece], passage: Passage) -> list[Piece]:
+def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
-    source = [source] if isinstance(source, str) else source
     if passage.literal is not None:
         return [passage.literal]
     if passage.kept or _SURROGATE.search(passage.text):
-        return [Kept(render(source), passage.kept or "half a character")]
+        return [Kept(source, passage.kept or "half a character")]
     items = plain_items(passage.text) if passage.items is None else passage.items
     if passage.has_references:
         items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
     write_text = passage.write_text or (partial(escape, quote=False) if passage.has_references else str)
-    found = next(iter(inline_paragraph(source, items, write_text, passage.context)), "")
-    if isinstance(found, str):
-        return list(source)
-    write, encode = found.write, passage.encode
-    found.write, found.is_in_place = lambda translation: encode(write(translation)), passage.is_in_place
-    return [found]
+    pieces = inline_paragraph(_nested(source, items), items, write_text, passage.context)
+    if len(pieces) == 1 and isinstance(found := pieces[0], Paragraph):
+        write, encode = found.write, passage.encode
+        found.write, found.is_in_place = lambda translation: encode(write(translation)), passage.is_in_place
+    return pieces
+
+
+def _nested(source: str, items: Iterable[Item]) -> list[Piece]:
+    """Return the source of items with the paragraphs that lie in them, such as those of notes."""
+    pieces: list[Piece] = []
+    for item in items:
+        inner = [] if isinstance(item, Words | Open) else [*item.pieces]
+        found = [[piece] for piece in inner if isinstance(piece, Paragraph)]
+        for part in [inner] if found and render(inner) in source else found:  # lines may have been joined
+            before, raw, source = source.partition(render(part))
+            pieces += [before, *(part if raw else [])]
+    return [*pieces, source]
 
 
 def plain_items(text: str) -> list[Item]:
@@ -133,3 +143,24 @@ def _lines(text: str) -> list[Item]:
     parts = regex.split(r"(\r\n|[\n\r\t\v\f])", text)
     items = [Object([part], is_break=True) if number % 2 else Words(part) for number, part in enumerate(parts)]
     return [item for item in items if item != Words("")]
+
+
+def marked_items(text: str, mark: regex.Pattern[str]) -> list[Item]:
+    """Split a text at its marks: a mark has the group `copied`, or `open`, `text` and `close`.
+
+    One with the group `note` has a text of its own.
+    """
+    items: list[Item] = []
+    done = 0
+    for found in mark.finditer(text):
+        items += plain_items(text[done : found.start()])
+        done = found.end()
+        if found["copied"] is not None:
+            items.append(Object([found["copied"]], is_word=not found["copied"].startswith("::")))
+        elif found.groupdict().get("note"):
+            note = Passage((0, 0), items=marked_items(found["text"], mark))
+            items.append(Object([found["note"], *passage_pieces(found["text"], note), found["close"]]))
+        else:
+            opening = Open(found["open"], is_link=found["open"].endswith(("`", "[", ",")))
+            items += [opening, *marked_items(found["text"], mark), Close(found["close"])]
+    return [*items, *plain_items(text[done:])]

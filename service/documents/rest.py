@@ -1,16 +1,15 @@
 """reStructuredText: paragraphs, headings and items by blank lines and indentation; code and other directives stay."""
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import regex
 
 from service.documents.paragraph import ReadOptions
-from service.documents.passages import Passage
-from service.documents.rest_marks import rest_items
-from service.errors import TooLong
+from service.documents.passages import Passage, marked_items
+from service.documents.tagged import Item
+from service.documents.text_lines import Line, joined, lines_of
 
-_LINE: Final = regex.compile(r"[^\n]*+\n|[^\n]++")
 _ADORNMENT: Final = regex.compile(r"\s*([!-/:-@\[-`{-~])\1{2,}\s*")
 _TABLE: Final = regex.compile(r"\s*(?:[+|][-=+| ]|={2,}(?:\s+={2,})+\s*$)")
 _DIRECTIVE: Final = regex.compile(r"\s*\.\.(?:\s+(?:\|[^|\n]+\|\s+)?(?P<name>[\w:.+-]+)::[ \t]*+(?P<rest>[^\n]*)|\s|$)")
@@ -23,22 +22,19 @@ _TITLED: Final = frozenset("admonition topic sidebar rubric centered".split())
 _MARKS: Final = regex.compile(
     r"\s*+(?:(?:[-*+•]|\(?(?:[0-9]{1,3}|#|[A-Za-z])[.)]|:[^:\n]{1,60}:|\.\. \[[^\]\n]+\])\s++)*"
 )
+_MARK: Final = regex.compile(
+    r"(?P<copied>``[^\n]{1,300}?``|(?::[\w.+-]{1,40}:)`[^`<>\n]{1,300}`|`[^`<>\n]{1,300}`:[\w.+-]{1,40}:"
+    r"|(?<![\w|])\|[^\s|](?:[^|\n]{0,80}[^\s|])?\|_{0,2}|\[(?:\#?\w{1,40}|\*)\]_|::\s*\Z)"
+    r"|(?P<open>(?::[\w.+-]{1,40}:)?`)(?P<text>[^`<>\n]{1,300}?)(?P<close>\s<[^<>`\n]{1,300}>`_{0,2}|`_{1,2})"
+    r"|(?<![\w*])(?P<open>\*{1,2})(?![\s*])(?P<text>[^*\n]{1,300})(?<!\s)(?P<close>(?P=open))(?![\w*])"
+)
+"""Inline marks, which also stand in messages of documentation."""
 _OPTION: Final = regex.compile(r"\s*:[\w-]+:")
-_LONGEST: Final = 40_000
-
-
-class _Line(NamedTuple):
-    start: int
-    text: str
-
-    @property
-    def indent(self) -> int:
-        return len(self.text) - len(self.text.lstrip())
 
 
 def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the texts. Lines of a paragraph are joined."""
-    lines = [_Line(found.start(), found[0].rstrip()) for found in _LINE.finditer(text)]
+    lines = lines_of(text)
     number = 0
     is_literal = False  # the last paragraph ended with `::`
     while number < len(lines):
@@ -57,11 +53,12 @@ def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
         else:
             end = _paragraph_end(lines, number)
             is_literal = lines[end - 1].text.endswith("::")
-            yield _paragraph(lines[number:end])
+            marks = _MARKS.match(line.text)
+            yield joined(lines[number:end], marks.end() if marks else 0, rest_items)
             number = end
 
 
-def _directive(lines: Sequence[_Line], number: int, found: regex.Match[str]) -> Generator[Passage, None, int]:
+def _directive(lines: Sequence[Line], number: int, found: regex.Match[str]) -> Generator[Passage, None, int]:
     """Read a directive or a comment; the number of the line behind what was read is returned."""
     if found["name"] not in _TRANSLATED:
         return _body_end(lines, number, lines[number].indent)
@@ -74,7 +71,7 @@ def _directive(lines: Sequence[_Line], number: int, found: regex.Match[str]) -> 
     return number
 
 
-def _body_end(lines: Sequence[_Line], number: int, indent: int) -> int:
+def _body_end(lines: Sequence[Line], number: int, indent: int) -> int:
     """Return the line behind those that are blank, or indented deeper than the given indentation."""
     number += 1
     while number < len(lines) and (not lines[number].text or lines[number].indent > indent):
@@ -82,7 +79,7 @@ def _body_end(lines: Sequence[_Line], number: int, indent: int) -> int:
     return number
 
 
-def _paragraph_end(lines: Sequence[_Line], number: int) -> int:
+def _paragraph_end(lines: Sequence[Line], number: int) -> int:
     first, number = number, number + 1
     while number < len(lines):
         line = lines[number]
@@ -98,12 +95,12 @@ def _paragraph_end(lines: Sequence[_Line], number: int) -> int:
     return number
 
 
-def _has_marks(line: _Line) -> bool:
+def _has_marks(line: Line) -> bool:
     marks = _MARKS.match(line.text)
     return marks is not None and marks.end() > line.indent
 
 
-def _heading(lines: Sequence[_Line], number: int) -> Passage | None:
+def _heading(lines: Sequence[Line], number: int) -> Passage | None:
     """Return the heading that begins at a line, with the lines of marks around it, which are as long as it is."""
     has_overline = _ADORNMENT.fullmatch(lines[number].text) is not None
     title = number + has_overline
@@ -121,11 +118,6 @@ def _heading(lines: Sequence[_Line], number: int) -> Passage | None:
     return Passage(place, encode=written, context="heading", items=rest_items(lines[title].text.strip()))
 
 
-def _paragraph(lines: Sequence[_Line]) -> Passage:
-    marks = _MARKS.match(lines[0].text)
-    start = marks.end() if marks else 0
-    text = " ".join([lines[0].text[start:], *(line.text.strip() for line in lines[1:])])
-    if len(text) > _LONGEST:
-        raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
-    place = lines[0].start + start, lines[-1].start + len(lines[-1].text)
-    return Passage(place, items=rest_items(text))
+def rest_items(text: str) -> list[Item]:
+    """Split a text with marks of reStructuredText, or with tags of HTML, into items."""
+    return marked_items(text, _MARK)

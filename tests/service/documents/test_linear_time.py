@@ -72,6 +72,9 @@ CASES: dict[str, tuple[str, Callable[[int], str | bytes]]] = {
     "prefixes": ("docx", _prefixes),
     "open brackets": ("yaml", lambda size: "a: {" * (size // 4)),
     "tags of a page": ("html", lambda size: "<b>" * size),
+    "braces": ("tex", lambda size: "\\a{" * (size // 3)),
+    "dollars and environments": ("tex", lambda size: "$ \\begin{equation} \\(" * (size // 24)),
+    "cells of asciidoc": ("adoc", lambda size: "|===\n" + "|a *b\n" * (size // 60)),
     "a long table": ("md", lambda size: "|a|b|\n|-|-|\n" + "|c|d|\n" * (size // 60)),
 }
 
