@@ -59,6 +59,7 @@ class FileForm(RequestBody):
     output_format: str = Field(
         default="", max_length=16, description="for a format that cannot be written, such as pdf: docx or md"
     )
+    fuzzy: bool = Field(default=True, description="mark new translations in a PO file as fuzzy")
     glossary_id: str | None = Field(default=None, max_length=200, description="id or name of a stored glossary")
     api_key: ApiKey = None
     apiKey: OtherApiKey = None
@@ -70,7 +71,7 @@ class FileForm(RequestBody):
         columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
         source = None if self.source.lower() == "auto" else self.source
         wanted = Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
-        return wanted._replace(output_format=self.output_format.lower())
+        return wanted._replace(output_format=self.output_format.lower(), marks_fuzzy=self.fuzzy)
 
 
 class DocumentStatus(BaseModel):
@@ -88,6 +89,7 @@ class DocumentStatus(BaseModel):
     code: str | None = Field(default=None, description="the code of the error")
     warnings: list[str] = Field(default=[], description="what is missing, such as pages that are only pictures")
     report: Report | None = Field(default=None, description="what happened to the texts, once the state is done")
+    summary: list[str] = Field(default=[], description="the report in words", examples=[["12 texts translated"]])
 
 
 class TranslatedFile(BaseModel):
@@ -244,4 +246,5 @@ def _status(job: DocumentJob) -> DocumentStatus:
         code=None if job.error is None else job.error.code,
         warnings=[] if job.report is None else job.report.warnings,
         report=job.report,
+        summary=[] if job.report is None else job.report.in_words(),
     )

@@ -77,11 +77,18 @@ class Wanted(NamedTuple):
     name: str | None = None
     columns: tuple[str, ...] = ()
     output_format: str = ""
+    marks_fuzzy: bool = True
     glossary_id: str | None = None
 
     def read_options(self, source: str, target: str) -> ReadOptions:
         """Return the options of the reader, for a translation between the given languages; the source may be ""."""
-        return ReadOptions(target=target, source=source, columns=self.columns, output_format=self.output_format)
+        return ReadOptions(
+            target=target,
+            source=source,
+            columns=self.columns,
+            output_format=self.output_format,
+            marks_fuzzy=self.marks_fuzzy,
+        )
 
 
 def form_of(model: type[RequestBody]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Paragraphs, the units of a document that are translated, and the pieces of its text around them."""
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -122,11 +121,6 @@ def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
         if isinstance(piece, Paragraph):
             yield piece
             yield from paragraphs(piece.source)
-
-
-def kept(pieces: Iterable[Piece]) -> Counter[str]:
-    """Count the texts that are left as they are, by their reasons."""
-    return Counter(piece.reason for piece in pieces if isinstance(piece, Kept))
 
 
 class Batch(NamedTuple):

@@ -44,9 +44,9 @@ def _text(document: bytes) -> str:
     return zipfile.ZipFile(io.BytesIO(document)).read("word/document.xml").decode()
 
 
-def _send(server: Server, content: bytes, **fields: str) -> httpx.Response:
+def _send(server: Server, content: bytes, name: str = "report.docx", **fields: str) -> httpx.Response:
     data = {"source": "en", "target": "fr", **fields}
-    return httpx.post(f"{server.url}/documents", data=data, files={"file": ("report.docx", content)}, timeout=60)
+    return httpx.post(f"{server.url}/documents", data=data, files={"file": (name, content)}, timeout=60)
 
 
 def _wait(server: Server, identifier: str, state: str = "done", seconds: float = 100.0) -> dict[str, object]:
@@ -97,6 +97,15 @@ def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Serve
     answer = httpx.post(f"{documents_server.url}/documents", data={"source": "en", "target": "fr"}, files=two)
     assert (answer.status_code, answer.json()["error"]) == (400, "file: must be one file; the form has more")
     assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize(("fuzzy", "mark"), [("true", "#, fuzzy\n"), ("false", "")])
+def test_marks_of_messages_and_the_report_in_words(fuzzy: str, mark: str, documents_server: Server) -> None:
+    sent = _send(documents_server, b'msgid "I see a cat."\nmsgstr ""\n', "a.po", fuzzy=fuzzy)
+    found = _wait(documents_server, sent.json()["id"])
+    assert found["summary"] == ["1 texts translated (1 of entry)"]
+    result = httpx.get(f"{documents_server.url}/documents/{found['id']}/result").text
+    assert result == f'{mark}msgid "I see a cat."\nmsgstr "Je vois un chat."\n'
 
 
 def test_progress_by_server_sent_events(documents_server: Server) -> None:
