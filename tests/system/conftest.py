@@ -1,4 +1,4 @@
-"""Real servers: `dragoman serve` in its own process, with the embedded model."""
+"""Real servers: `dragoman serve` in its own process, with the embedded English-French model."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import httpx
 import pytest
 
+from service.settings import EMBEDDED_MODEL
 from tests.system.documented import DocumentedStatuses
 
 START_SECONDS = 60.0
@@ -73,6 +74,13 @@ class Server:
         while (value := self.metric(name, labels)) != expected:
             assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
             time.sleep(0.01)
+
+    def wait_for_more(self, name: str, before: float) -> None:
+        """Wait until a counter has grown."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.metric(name) <= before:
+            assert time.monotonic() < deadline, f"{name} is still {before}"
+            time.sleep(0.002)
 
     def wait_until_busy(self) -> None:
         """Wait until an engine decodes something."""
@@ -164,10 +172,13 @@ def run_server(
 
     `constants` are values by `module.NAME`, with which a test need not wait.
     It keeps no finished sentences unless a flag says so: tests send the same sentences again to keep engines at work.
+    It has one model and one engine unless flags say so: tests kill and count engines.
     """
     port = port or free_port()
     if "--cache-mb" not in flags:
         flags = ("--cache-mb", "0", *flags)
+    if not {"--model", "--models"} & {*flags}:
+        flags = ("--model", str(EMBEDDED_MODEL), *flags)
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
     program = ["service"] if constants is None else ["tests.system.patched", json.dumps(constants)]
