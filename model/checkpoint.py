@@ -23,6 +23,7 @@ from model.checkpoint_config import (
     verify,
 )
 from model.config import ModelConfig
+from model.quantized_linear import INT8_MAX, quantise_rows
 from model.shortlist import Shortlist
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -40,13 +41,15 @@ def save_checkpoint(
 
     Returns the config as it is written: with the sums of the files beside it.
     The weights are stored as `dtype`, or as they are if it is None: then some may be int8, with their scales
-    (`scale_of`).
+    (`scale_of`). As int8, vectors stay float16.
     """
     directory.mkdir(parents=True, exist_ok=True)
     tied = _tied(config.model)
-    stored = {
-        name: tensor.to(dtype or tensor.dtype).contiguous() for name, tensor in weights.items() if name not in tied
-    }
+    weights = {name: tensor for name, tensor in weights.items() if name not in tied}
+    if dtype == torch.int8:
+        stored = _in_int8(weights)
+    else:
+        stored = {name: tensor.to(dtype or tensor.dtype).contiguous() for name, tensor in weights.items()}
     path = directory / WEIGHTS_FILE
     _save(stored, path)
     names = [WEIGHTS_FILE, *tokenizer.files]
@@ -111,6 +114,14 @@ def load_shortlist(directory: Path) -> Shortlist | None:
     if problems := shortlist.problems(model.source_vocab_size or model.vocab_size, model.vocab_size):
         raise CheckpointError(f"{path}: {'; '.join(problems)}")
     return shortlist
+
+
+def _in_int8(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    stored = {name: tensor.half().contiguous() for name, tensor in weights.items() if tensor.dim() == 1}
+    for name in weights.keys() - stored.keys():
+        numbers, scales = quantise_rows(weights[name].float(), INT8_MAX)
+        stored |= {name: numbers.to(torch.int8).contiguous(), scale_of(name): 1 / scales}
+    return stored
 
 
 def _save(tensors: dict[str, Tensor], path: Path) -> None:

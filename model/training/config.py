@@ -163,6 +163,10 @@ class TrainConfig(_Section):
     start_from: Path | None = Field(
         default=None, description="checkpoint whose tokenizer and weights to continue from, on other data"
     )
+    stored_as: Literal["float16", "int8"] = Field(
+        default="float16",
+        description="number format of the checkpoint's matrices; int8, with a scale for each row, takes half the room",
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

@@ -175,7 +175,7 @@ class _Run:
         partial, old = (self.output / f"checkpoint.{state}" for state in ("partial", "old"))
         weights = self.trainer.averaged_model().state_dict()
         try:
-            save_checkpoint(partial, described, weights, self.pack.tokenizer)
+            save_checkpoint(partial, described, weights, self.pack.tokenizer, getattr(torch, self.config.stored_as))
         except (OSError, SafetensorError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise TrainingError(f"{partial} cannot be written: {error}; free some space, and run it again") from None

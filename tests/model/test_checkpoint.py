@@ -19,6 +19,7 @@ from model.checkpoint_config import (
     sha256_of,
 )
 from model.config import ModelConfig
+from model.int8_weights import int8_weights
 from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums, random_model
 from tests.shortlists import random_shortlist
@@ -152,6 +153,22 @@ def test_matrices_in_int8_have_scales(unverified: Path) -> None:
         save_file(weights | wrong, path)
         with pytest.raises(CheckpointError, match=problem):
             load_model(unverified)
+
+
+def test_weights_are_stored_in_int8(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
+    """The integers, and so the engine's int8 layers, are those that the unrounded matrices would give."""
+    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    model = random_model(config)
+    for name in ("int8", "float32"):
+        save_checkpoint(tmp_path / name, described, model.state_dict(), tokenizer, getattr(torch, name))
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("int8", "float32")]
+    assert sizes[0] < sizes[1] / 2
+    rounded = dict(int8_weights(load_model(tmp_path / "int8")))
+    for name, expected in int8_weights(load_model(tmp_path / "float32")):
+        if expected.dtype == torch.int8:
+            assert torch.equal(rounded[name], expected), name
+        else:
+            torch.testing.assert_close(rounded[name], expected, rtol=1e-3, atol=expected.abs().max().item() / 127)
 
 
 def test_numbers_that_are_not_finite_are_named(unverified: Path) -> None:
