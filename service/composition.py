@@ -140,7 +140,7 @@ def _check_shortlist(name: str, path: Path, config: CheckpointConfig, settings: 
     """Raise `CheckpointError` where the only model has none; among several, such a model does without."""
     if not settings.shortlist or config.has_shortlist:
         return
-    if settings.models is None:
+    if settings.model is not None:
         raise CheckpointError(
             f"{path}: shortlist: the model has none. Firefox's models have one; import again what an earlier version "
             "has imported"

@@ -20,17 +20,17 @@ def configured_models(settings: Settings, build: Build) -> list[ModelVersion]:
     Only a single checkpoint is read now; the registry downloads, imports and reads others in the background, and lists
     an index itself. Raises `CheckpointError` and `UnusableSettingError`.
     """
+    if isinstance(settings.model, HubName):
+        return [_named_model(settings.model)]
+    if settings.model is not None:
+        if hidden := hidden_name(settings.model):
+            logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
+        return [_single_model(settings.model, build)]
     if isinstance(settings.models, Path):
         return _models_in(settings.models)
     if isinstance(settings.models, HubIndex):
         return []
-    if settings.models is not None:
-        return [_named_model(each, on_demand=settings.on_demand) for each in settings.models]
-    if isinstance(settings.model, HubName):
-        return [_named_model(settings.model)]
-    if hidden := hidden_name(settings.model):
-        logger.info("%s is the directory here; %s is the public model", settings.model, hidden)
-    return [_single_model(settings.model, build)]
+    return [_named_model(each, on_demand=settings.on_demand) for each in settings.models]
 
 
 def _models_in(directory: Path) -> list[ModelVersion]:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubIndex, HubName, HubOptions
+from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubName, HubOptions
 from service.process.logs import Style
 from service.settings import values
 from service.settings.access import AccessSettings
@@ -27,7 +27,9 @@ from service.settings.values import (
 )
 
 PREFIX: Final = "DRAGOMAN_"
-EMBEDDED_MODEL = Path(__file__).parent.parent.parent / "model" / "pretrained" / "en-fr"
+_PRETRAINED: Final = Path(__file__).parent.parent.parent / "model" / "pretrained"
+EMBEDDED_MODELS: Final = (_PRETRAINED / "en-fr", _PRETRAINED / "fr-en")
+EMBEDDED_MODEL: Final = EMBEDDED_MODELS[0]
 
 
 class HubSettings(BaseSettings):
@@ -66,19 +68,19 @@ class Settings(AccessSettings, HubSettings):
         description="Unix socket to listen on instead of a TCP port. Forwarded headers of whoever may open it are "
         "trusted.",
     )
-    model: Model = setting(
-        Group.MODELS,
-        default=EMBEDDED_MODEL,
-        default_text="the embedded English-French model",
-        description="Path of a Dragoman, Argos, CTranslate2 or Hugging Face transformers model, or the name of a "
-        "public one: Helsinki-NLP/opus-mt-en-de, argos:en-de, firefox:en-de.",
-    )
-    models: Models | None = setting(
+    model: Model | None = setting(
         Group.MODELS,
         default=None,
-        description="Several models instead of --model: paths and names with commas between them, a file with one on "
-        "each line, a directory, whose changes are followed, or a whole index, firefox: or argos:, whose models are "
-        "fetched on demand. Of two that translate the same direction, the first by name is used.",
+        description="The only model, instead of --models: path of a Dragoman, Argos, CTranslate2 or Hugging Face "
+        "transformers model, or the name of a public one: Helsinki-NLP/opus-mt-en-de, argos:en-de, firefox:en-de.",
+    )
+    models: Models = setting(
+        Group.MODELS,
+        default=EMBEDDED_MODELS,
+        default_text="the embedded models, English to French and French to English",
+        description="Several models: paths and names with commas between them, a file with one on each line, a "
+        "directory, whose changes are followed, or a whole index, firefox: or argos:, whose models are fetched on "
+        "demand. Of two that translate the same direction, the first by name is used.",
     )
     on_demand: bool = setting(
         Group.SWITCHES,
@@ -217,9 +219,9 @@ class Settings(AccessSettings, HubSettings):
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
-        if self.models is not None and "model" in self.model_fields_set:
+        if self.model is not None and "models" in self.model_fields_set:
             raise wrong("model and models: only one of them can be set")
-        if self.on_demand and not isinstance(self.models, tuple | HubIndex):
+        if self.on_demand and (isinstance(self.models, Path) or "models" not in self.model_fields_set):
             raise wrong("on_demand: needs models with the names of public models")
         if self.on_demand and isinstance(self.models, tuple):
             silent = [str(each) for each in self.models if isinstance(each, HubName) and each.languages is None]

@@ -95,7 +95,7 @@ def test_a_model_without_a_shortlist(tokenizer: Tokenizer, tmp_path: Path, caplo
 def test_without_the_cache_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[FoundModel] = []
     monkeypatch.setattr(ModelRegistry, "request_load", lambda self, found: wanted.append(found))
-    [version] = composition.build_service(Settings(cache_mb=0)).library.versions
+    [version] = composition.build_service(Settings(model=EMBEDDED_MODEL, cache_mb=0)).library.versions
     assert version.model is not None
     for _ in range(2):
         version.model.pool.submit(generation_request([5, 2], 9), "")

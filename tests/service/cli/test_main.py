@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from service.cli.doctor import Processor, Report
 from service.cli.main import app
 from service.server.server import listen, url_of
-from service.settings import EMBEDDED_MODEL, Settings, default_text, flags
+from service.settings import EMBEDDED_MODELS, Settings, default_text, flags
 from tests.conftest import one_line
 
 
@@ -180,7 +180,7 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repeated.cors_origins == settings.cors_origins
     assert (settings.slots, settings.threads, settings.traces) == (8, 2, False)
     assert settings.cors_origins == ("http://a", "http://b")
-    assert settings.model == EMBEDDED_MODEL
+    assert (settings.model, settings.models) == (None, EMBEDDED_MODELS)
     monkeypatch.setenv("DRAGOMAN_THREADS", "many")
     done = _run("doctor")
     assert done.exit_code == 2

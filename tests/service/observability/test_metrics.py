@@ -9,7 +9,7 @@ from service.composition import build_service
 from service.engine.messages import Admitted, StepReport, StepStats, TokenBlock, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
-from service.settings import Settings
+from service.settings import EMBEDDED_MODEL, Settings
 from tests.generation_requests import generation_request, submitted
 
 NAMES = {
@@ -95,7 +95,7 @@ def test_the_cache_is_counted() -> None:
 
 async def test_models_and_engines_are_seen_as_they_are() -> None:
     """Every engine has its gauges, also one that has sent nothing."""
-    service = build_service(Settings(replicas=2, slots=8))
+    service = build_service(Settings(model=EMBEDDED_MODEL, replicas=2, slots=8))
     [entry] = service.library.versions
     assert entry.model is not None
     pool = entry.model.pool
