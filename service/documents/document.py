@@ -12,9 +12,8 @@ from service.documents.archive import Archive, copy_member, open_archive, write_
 from service.documents.formats import FORMATS, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
-from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, Survey, TextReader
+from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, TextReader
 from service.documents.report import Report
-from service.documents.xml_text import check, decode
 from service.errors import InvalidRequest, TooLong
 
 _BEGINNING: Final = 8
@@ -76,7 +75,7 @@ class Document:
     def _process_archive(
         self, archive: Archive, reader: ArchiveReader, output: Path | None, count: Count
     ) -> Iterator[Sequence[Paragraph]]:
-        known = _survey(archive)
+        known = office.survey(archive)
         sink = None if output is None else zipfile.ZipFile(output, "w")
         try:
             for member in archive.members:
@@ -137,24 +136,3 @@ def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReade
     for name, mark in (("META-INF/manifest.xml", b"encryption-data"), ("META-INF/encryption.xml", b"xhtml")):
         if name in by_name and mark in archive.read(by_name[name]):
             raise InvalidRequest("file", "the document is encrypted; remove its password or protection first")
-
-
-def _survey(archive: Archive) -> Survey:
-    named: set[str] = set()
-    compared: set[str] = set()
-    pages: set[str] = set()
-    for member in archive.members:
-        name = member.filename
-        if office.XLSX_NAMES.fullmatch(name):
-            named |= office.column_names(_xml(archive, member))
-        if office.XLSX_FORMULAS.fullmatch(name):
-            compared |= office.compared_texts(_xml(archive, member))
-        if name.endswith(".opf"):
-            pages |= office.pages_of(name, _xml(archive, member))
-    return Survey(frozenset(named), frozenset(compared), frozenset(pages))
-
-
-def _xml(archive: Archive, member: zipfile.ZipInfo) -> str:
-    text, _ = decode(archive.read(member))
-    check(text)
-    return text

@@ -3,13 +3,14 @@
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 import regex
 
+from service.documents.archive import Archive
 from service.documents.xml_document import Vocabulary, names
-from service.documents.xml_text import XmlKind, XmlToken, tokens
+from service.documents.xml_text import XmlKind, XmlToken, check, decode, tokens
 
 # ISO's strict variant of Office Open XML has other addresses.
 _OPEN_XML: Final = {
@@ -34,33 +35,36 @@ _OPEN_DOCUMENT: Final = {
 }
 _EPUB: Final = {_DUBLIN_CORE: "dc", "http://www.daisy.org/z3986/2005/ncx/": "ncx"}
 
-_CODE_STYLES: Final = (
+_CODE_STYLES: Final = regex.compile(
     r"(?:Source|Code|Verbatim|Preformatted|HTML)(?:_20_)?(?:Code|Text|Char|Block|Preformatted)?(?:Char)?|macro"
 )
 """Names of the styles of code that pandoc and word processors give their paragraphs and words."""
-_CODE: Final = regex.compile(rf"""<[\w.-]+:pStyle\s[^>]*?:val\s*=\s*["'](?:{_CODE_STYLES})["']""")
-_CODE_WORDS: Final = regex.compile(rf"""<[\w.-]+:rStyle\s[^>]*?:val\s*=\s*["'](?:{_CODE_STYLES})["']""")
+_FONTS: Final = r"[^\"']*(?i:courier|consolas|menlo|monaco|lucida console|inconsolata|\bmono\b|monospace)"
+_MONOSPACED: Final = regex.compile(rf"""<[\w.-]+:rFonts\s[^>]*?:ascii\s*=\s*["']{_FONTS}""")
 _CONTROLS: Final = regex.compile(r"<[\w.-]+:(?:checkbox|checkBox|date|dropDownList|comboBox|picture)\b")
 _LINK: Final = regex.compile(r"<[\w.-]+:hlinkClick\s")
 _DESCRIPTIONS: Final = names("descr title")
 _PICTURES: Final = {":docPr": _DESCRIPTIONS, ":cNvPr": _DESCRIPTIONS, "p:cNvPr": _DESCRIPTIONS}
 
 
+def _values(token: XmlToken) -> dict[str, str]:
+    """Return the attributes of a tag by their local names."""
+    return {name.rpartition(":")[2]: value for name, value in token.attributes().items()}
+
+
 def _is_computed_field(token: XmlToken) -> bool:
     """Return True for a field whose result the word processor computes, unlike the words of a link."""
     if token.name != "w:fldSimple":
         return False
-    values = {name.rpartition(":")[2]: value for name, value in token.attributes().items()}
-    return values.get("instr", "").split()[:1] != ["HYPERLINK"]
+    return _values(token).get("instr", "").split()[:1] != ["HYPERLINK"]
 
 
-WORD: Final = Vocabulary(
+WORD: Final = Vocabulary(  # also for slides, charts and diagrams, whose drawings word processors know, too
     namespaces=OPEN_XML,
     paragraphs=names("w:p a:p c:v p:text dc:title dc:subject dc:description"),
     plain=names("c:v p:text dc:title dc:subject dc:description"),
     attributes=_PICTURES,
     controls=_CONTROLS,
-    word=_CODE_WORDS,
     link=_LINK,
     runs=names("w:r a:r"),
     texts=names("w:t a:t"),
@@ -70,15 +74,14 @@ WORD: Final = Vocabulary(
     properties=names("w:rPr w:sdtPr w:smartTagPr w:customXmlPr a:rPr"),
     breaks=names("w:br w:tab w:cr w:ptab a:br"),
     copied=names("w:del w:moveFrom w:instrText w:ruby a:fld"),
-    code=_CODE,
     is_untouched=_is_computed_field,
 )
-SLIDES: Final = WORD
-"""Slides, charts and diagrams use the vocabulary of drawings, which word processors know too."""
+_HEADERS: Final = names("s:oddHeader s:oddFooter s:evenHeader s:evenFooter s:firstHeader s:firstFooter")
 SHEET: Final = Vocabulary(
     namespaces=OPEN_XML,
-    paragraphs=names("s:si s:is s:text a:p c:v thread:text dc:title dc:subject dc:description"),
-    plain=names("c:v thread:text dc:title dc:subject dc:description"),
+    paragraphs=names("s:si s:is s:text a:p c:v thread:text dc:title dc:subject dc:description") | _HEADERS,
+    plain=names("c:v thread:text dc:title dc:subject dc:description") | _HEADERS,
+    headers=_HEADERS,
     attributes={**_PICTURES, "s:dataValidation": names("promptTitle prompt errorTitle error")},
     link=_LINK,
     runs=names("s:r a:r"),
@@ -90,17 +93,13 @@ SHEET: Final = Vocabulary(
 )
 
 
-def _is_computed_or_code(token: XmlToken) -> bool:
-    """Return True for code, and for a cell whose text the office program computes, from a number, date or formula."""
-    if token.name not in ("table:table-cell", "table:covered-table-cell", "text:p", "text:span"):
+def _is_computed_cell(token: XmlToken) -> bool:
+    """Return True for a cell whose text the office program computes, from a number, date or formula."""
+    if token.name not in ("table:table-cell", "table:covered-table-cell"):
         return False
-    values = {name.rpartition(":")[2]: value for name, value in token.attributes().items()}
-    if token.name.startswith("text"):
-        return _CODE_STYLE.fullmatch(values.get("style-name", "")) is not None
+    values = _values(token)
     return "formula" in values or values.get("value-type", "string") != "string"
 
-
-_CODE_STYLE: Final = regex.compile(_CODE_STYLES)
 
 OPEN_DOCUMENT: Final = Vocabulary(
     namespaces=_OPEN_DOCUMENT,
@@ -109,7 +108,7 @@ OPEN_DOCUMENT: Final = Vocabulary(
     links=names("text:a"),
     breaks=names("text:line-break text:tab"),
     copied=names("text:tracked-changes text:ruby-text office:settings office:scripts"),
-    is_untouched=_is_computed_or_code,
+    is_untouched=_is_computed_cell,
 )
 EPUB_LISTS: Final = Vocabulary(
     namespaces=_EPUB,
@@ -146,9 +145,9 @@ DOCX_PARTS: Final = _parts(
 )
 PPTX_PARTS: Final = _parts(
     {
-        r"ppt/(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|ppt/comments/[^/]+\.xml": SLIDES,
-        r"docProps/core\.xml": SLIDES,
-        r"ppt/(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml": SLIDES,
+        r"ppt/(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|ppt/comments/[^/]+\.xml": WORD,
+        r"docProps/core\.xml": WORD,
+        r"ppt/(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml": WORD,
     }
 )
 XLSX_PARTS: Final = _parts(
@@ -161,8 +160,11 @@ XLSX_PARTS: Final = _parts(
 OPEN_DOCUMENT_PARTS: Final = _parts({r"(?:Object [0-9]+/)?(?:content|styles|meta)\.xml": OPEN_DOCUMENT})
 EPUB_PARTS: Final = _parts({r".*\.(?:opf|ncx)": EPUB_LISTS})
 
-XLSX_NAMES: Final = regex.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[0-9]*\.xml")
-XLSX_FORMULAS: Final = regex.compile(r"xl/(?:worksheets/sheet[0-9]*|tables/table[0-9]*|workbook)\.xml")
+_XLSX_NAMES: Final = regex.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[0-9]*\.xml")
+_XLSX_FORMULAS: Final = regex.compile(r"xl/(?:worksheets/sheet[0-9]*|tables/table[0-9]*|workbook)\.xml")
+_SURVEYED: Final = regex.compile(
+    rf"{_XLSX_NAMES.pattern}|{_XLSX_FORMULAS.pattern}|.*\.opf|word/(?:styles|document)\.xml|(?:styles|content)\.xml"
+)
 _NAMED: Final = frozenset({"s:tableColumn", "s:cacheField"})
 _FORMULAS: Final = names("s:f s:formula s:formula1 s:formula2 s:calculatedColumnFormula s:definedName :f :formula")
 _COMPARED: Final = {"s:filter": "val", "s:customFilter": "val", "s:cfRule": "text"}
@@ -191,14 +193,86 @@ def compared_texts(text: str) -> frozenset[str]:
     return frozenset(_OPERATOR.sub("", each, count=1).strip(" *?").lower() for each in found) - {""}
 
 
-def keeping(vocabulary: Vocabulary, named: frozenset[str], compared: frozenset[str]) -> Vocabulary:
-    """Return the vocabulary with texts that must stay, since a table names them, or a formula compares with them."""
-    if not named and not compared:
-        return vocabulary
+def code_styles(text: str) -> frozenset[str]:
+    """Return the styles of code that a part defines: by their names, their fonts, or the styles they vary."""
+    found: set[str] = set()
+    name = ""
+    for token in tokens(text, {}):
+        local, values = token.name.rpartition(":")[2], _values(token)
+        if local == "body":
+            break
+        if local == "style" and token.kind is not XmlKind.CLOSE:
+            name = values.get("styleId") or values.get("name", "")
+        font = values.get("ascii") or values.get("font-name") or values.get("font-family", "")
+        based_on = values.get("parent-style-name") or (values.get("val", "") if local == "basedOn" else "")
+        is_code = regex.match(_FONTS, font) is not None and local in ("rFonts", "text-properties")
+        if name and (is_code or based_on in found or any(map(_CODE_STYLES.fullmatch, (name, based_on)))):
+            found.add(name)
+    return frozenset() if found & {"Normal", "Standard"} else frozenset(found)
+
+
+def is_typed(text: str) -> bool:
+    """Return True if most of a document is in a font of code, as scripts of films are: then it is no code."""
+    return 2 * len(_MONOSPACED.findall(text)) > len(regex.findall(r"<w:t[ >]", text))
+
+
+class Survey(NamedTuple):
+    """What a first look at an archive tells about its parts."""
+
+    named: frozenset[str] = frozenset()
+    """The headings that a table names."""
+    compared: frozenset[str] = frozenset()
+    """Texts, in lower case, that formulas compare with."""
+    codes: frozenset[str] = frozenset()
+    """Styles of code."""
+    is_typed: bool = False
+    """True if code has no font of its own."""
+    pages: frozenset[str] = frozenset()
+    """The names of parts in XHTML."""
+
+
+def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
+    """Return the vocabulary with texts that stay: those that a table names or a formula compares with, and code."""
 
     def reason(text: str) -> str:
-        if text in named:
+        if text in known.named:
             return "a table names it"
-        return "a formula compares with it" if text.strip().lower() in compared else ""
+        return "a formula compares with it" if text.strip().lower() in known.compared else ""
 
-    return replace(vocabulary, kept=reason)
+    def is_untouched(token: XmlToken) -> bool:
+        is_code = token.name in ("text:p", "text:span") and _values(token).get("style-name") in known.codes
+        return is_code or vocabulary.is_untouched(token)
+
+    if vocabulary is OPEN_DOCUMENT:
+        return replace(vocabulary, is_untouched=is_untouched)
+    if vocabulary is not WORD:
+        return replace(vocabulary, kept=reason)
+    styles = "|".join([_CODE_STYLES.pattern, *map(regex.escape, known.codes)])
+    code = rf"""<[\w.-]+:[pr]Style\s[^>]*?:val\s*=\s*["'](?:{styles})["']"""
+    word = code if known.is_typed else f"{code}|{_MONOSPACED.pattern}"
+    return replace(vocabulary, code=regex.compile(code), word=regex.compile(word))
+
+
+def survey(archive: Archive) -> Survey:
+    """Look at the parts that say something about others. Raises `InvalidRequest`."""
+    named: set[str] = set()
+    compared: set[str] = set()
+    codes: set[str] = set()
+    pages: set[str] = set()
+    typed = False
+    for member in archive.members:
+        name = member.filename
+        if _SURVEYED.fullmatch(name) is None:
+            continue
+        text, _ = decode(archive.read(member))
+        check(text)
+        if _XLSX_NAMES.fullmatch(name):
+            named |= column_names(text)
+        if _XLSX_FORMULAS.fullmatch(name):
+            compared |= compared_texts(text)
+        if name.endswith(".opf"):
+            pages |= pages_of(name, text)
+        if name.endswith(("styles.xml", "content.xml")):
+            codes |= code_styles(text)
+        typed = typed or (name == "word/document.xml" and is_typed(text))
+    return Survey(frozenset(named), frozenset(compared), frozenset(codes), typed, frozenset(pages))

@@ -18,13 +18,19 @@ _COPIED: Final = frozenset("code kbd samp var svg math object".split())
 """Inline elements without words of a language."""
 _DROP_CAP: Final = regex.compile(r"(?P<before>\s*+)(?P<opening><span(?:\s[^<>]*+)?>)(?P<letter>\p{L})</span>(?=\p{L})")
 """The large first letter of a chapter, which belongs to its word."""
+_READING: Final = regex.compile(
+    r"(?:<rp\b[^<>]*+>[^<]*+</rp>\s*+)?<rt\b[^<>]*+>[^<]*+(?:</rt>(?:\s*+<rp\b[^<>]*+>[^<]*+</rp>)?|(?=<rt\b|</ruby>))",
+    regex.I,
+)
+"""How the characters before it are read; the translation is read otherwise."""
+_SOFT_HYPHEN: Final = regex.compile(r"\u00ad|&shy;|&#(?:173|xAD);", regex.I)
 _IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
 
 
 def block_pieces(raw: str, characters: int) -> list[Piece]:
     """Make a paragraph of a block; the texts in its inline tags' attributes are paragraphs in it."""
     if "<" not in raw or next(tokenize(raw)).raw == raw:  # the texts of a block's tag are read with it
-        return [Paragraph([raw], raw, characters, str)]
+        return [Paragraph([raw], _SOFT_HYPHEN.sub("", raw), characters, str)]
     source: list[Piece] = []
     tags: dict[str, Sequence[Piece]] = {}
     for token in tokenize(raw):
@@ -33,6 +39,11 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
         if any(paragraphs(pieces)):
             tags[token.raw] = pieces
 
+    readings = _READING.findall(raw)
+    for number, reading in enumerate(readings):
+        raw = raw.replace(reading, f"<x{number}/>", 1)
+        tags[f"<x{number}/>"] = [reading]
+    raw = _SOFT_HYPHEN.sub("", raw)
     drop_cap = _DROP_CAP.match(raw)
     markup = drop_cap["before"] + drop_cap["letter"] + raw[drop_cap.end() :] if drop_cap else raw
 

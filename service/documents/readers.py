@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import regex
 
@@ -46,17 +46,6 @@ class TextReader:
 _XHTML: Final = TextReader(decode=decode_html, split=split_xhtml, has_references=True)
 
 
-class Survey(NamedTuple):
-    """What a first look at an archive tells about its parts."""
-
-    named: frozenset[str] = frozenset()
-    """The headings that a table names."""
-    compared: frozenset[str] = frozenset()
-    """Texts, in lower case, that formulas compare with."""
-    pages: frozenset[str] = frozenset()
-    """The names of parts in XHTML."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ArchiveReader:
     """The parts of an archive that hold text."""
@@ -67,13 +56,13 @@ class ArchiveReader:
     pages: regex.Pattern[str] | None = None
     """The names of parts in XHTML, besides those that a package declares."""
 
-    def reader(self, name: str, known: Survey) -> TextReader | None:
+    def reader(self, name: str, known: office.Survey) -> TextReader | None:
         """Return the reader of a part; None for a part without text."""
         if name in known.pages or (self.pages is not None and self.pages.fullmatch(name)):
             return _XHTML
         for pattern, vocabulary in self.parts.items():
             if pattern.fullmatch(name):
-                split = partial(split_xml, vocabulary=office.keeping(vocabulary, known.named, known.compared))
+                split = partial(split_xml, vocabulary=office.keeping(vocabulary, known))
                 return TextReader(decode=decode_xml, split=split, has_references=True)
         return None
 

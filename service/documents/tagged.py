@@ -23,6 +23,9 @@ _SPACED: Final = regex.compile(
 """A character of a script that puts spaces between words, beside which a space may be missing."""
 
 
+_SOFT_HYPHEN: Final = "\u00ad"
+
+
 class Run(NamedTuple):
     """The text before and after the words of one formatting."""
 
@@ -110,7 +113,7 @@ class Tagged:
                         name = f"a{number}" if item.run.is_link else name
                         self._runs[name], run = item.run, (name, item.run)
                         yield f'<a id="{number}">' if item.run.is_link else f"<{name}>"
-                    yield escape(text, quote=False)
+                    yield escape(text.replace(_SOFT_HYPHEN, ""), quote=False)
                 case Open():
                     name = f"a{number}" if item.is_link else name
                     wrappers.append((name, item))

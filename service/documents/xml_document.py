@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 import regex
@@ -14,6 +15,7 @@ from service.documents.xml_text import XmlKind, XmlToken, check, escape_attribut
 
 Untouched = Callable[[XmlToken], bool]
 
+_HEADER_CODE: Final = regex.compile(r'(&(?:"[^"]*"|K[\w+-]{5,6}|[0-9]{1,3}|.))')
 _LINE_END: Final = regex.compile(r"((?:_x000D_|\r)?\n|_x000D_)")
 
 
@@ -49,6 +51,8 @@ class Vocabulary:
     """Matches the properties of a run that is a link."""
     html: frozenset[str] = frozenset()
     """Paragraphs whose text may be HTML, escaped."""
+    headers: frozenset[str] = frozenset()
+    """Headers and footers of a sheet, with codes for their parts, formats and numbers."""
     links: frozenset[str] = frozenset()
     """The wrappers that are links."""
     properties: frozenset[str] = frozenset()
@@ -144,6 +148,11 @@ class _Reader:
         is_code = code is not None and bool(inside.items) and code.search(source_of(inside.items[:1])) is not None
         if reason := "code" if is_code else self._vocabulary.kept(words):
             yield Kept(render(inside.source), reason)
+        elif token.name in self._vocabulary.headers:
+            parts = _HEADER_CODE.split(words)
+            codes = (Object([escape_text(part)], is_break=part in ("&L", "&C", "&R")) for part in parts[1::2])
+            items = [item for pair in zip_longest(map(Words, parts[::2]), codes) for item in pair if item]
+            yield from inline_paragraph(inside.source, [item for item in items if item != Words("")], escape_text)
         elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
             items = plain_items(words)
             description = Passage((0, 0), words, escape_text, items=items, has_references="<" in words)

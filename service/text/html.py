@@ -22,6 +22,7 @@ _BLOCKS: Final = frozenset(
 )
 # Elements with code, formulas or drawings instead of language.
 _COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_DRAWN: Final = frozenset({"title", "style", "script"})
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block.
 
@@ -129,8 +130,9 @@ def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fr
     elements: list[_Element] = []
     copied: list[Token] = []
     for token in tokens:
-        # An inline element that is never closed ends with its block.
-        if copied and elements[-1].name not in _BLOCKS and token.name in _BLOCKS:
+        # An inline element that is never closed ends with its block. Drawings have titles, styles and scripts, too.
+        is_inside = elements and elements[-1].name == "svg" and token.name in _DRAWN
+        if copied and elements[-1].name not in _BLOCKS and token.name in _BLOCKS and not is_inside:
             yield _copied_fragment(copied, elements.pop().name)
             copied = []
         opened = _opened(token, elements, ignored)
@@ -156,11 +158,11 @@ def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fr
 
 
 def _opened(token: Token, elements: Sequence[_Element], ignored: Collection[str]) -> _Element | None:
-    """Return the copied element that a tag opens, or the translated block that it opens inside of a copied block."""
+    """Return the copied element that a tag opens, or the translated element that it opens inside of a copied block."""
     if not (elements and elements[-1].is_copied):
         return _Element(token.name, is_copied=True) if _opens_copied_element(token, ignored) else None
-    is_inside = elements[-1].name in _BLOCKS and token.name in _BLOCKS
-    return _Element(token.name, is_copied=False) if is_inside and _is_translated(token) else None
+    is_inside = elements[-1].name in _BLOCKS and _is_translated(token)
+    return _Element(token.name, is_copied=False) if is_inside else None
 
 
 def _ends(element: _Element, token: Token) -> bool:

@@ -14,7 +14,7 @@ _TEXT = {
     "report.docx": "word/document.xml word/footnotes.xml word/header1.xml",
     "report.odt": "content.xml styles.xml",
     "report.epub": "OEBPS/toc.xhtml OEBPS/content.opf OEBPS/sections/section0001.xhtml OEBPS/toc.ncx",
-    "sheet.xlsx": "xl/sharedStrings.xml",
+    "sheet.xlsx": "xl/sharedStrings.xml xl/worksheets/sheet1.xml",
     "sheet.ods": "content.xml styles.xml",
     "slides.pptx": "ppt/slides/slide1.xml",
     "slides.odp": "content.xml",
@@ -189,6 +189,48 @@ def _word(body: str, rewrite: Rewrite) -> str:
 )
 def test_word(body: str, expected: str, rewrite: Rewrite) -> None:
     assert _word(body, rewrite) == expected
+
+
+def test_styles_and_fonts_of_code_stay(rewrite: Rewrite) -> None:
+    """A style is one of code by its font or by the style that it varies; a film's script in such a font is no code."""
+    mono = '<w:rFonts w:ascii="Courier New"/>'
+    styles = (
+        f'<w:style w:styleId="Listing"><w:rPr>{mono}</w:rPr></w:style><w:style w:styleId="a">'
+        '<w:basedOn w:val="Listing"/></w:style><w:style w:styleId="b"><w:basedOn w:val="Normal"/></w:style>'
+    )
+    body = "".join(f'<w:p><w:pPr><w:pStyle w:val="{name}"/></w:pPr><w:r><w:t>{name}</w:t></w:r></w:p>' for name in "ab")
+    run = f"<w:p><w:r><w:rPr>{mono}</w:rPr><w:t>c</w:t></w:r></w:p>"
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    for more, kept in ((run, {"a", "c"}), (run * 9, {"a"})):
+        parts = {
+            "word/document.xml": WORD.format(body + more),
+            "word/styles.xml": f"<w:styles {space}>{styles}</w:styles>",
+        }
+        written = _part(rewrite("a.docx", _archive(parts)), "word/document.xml")
+        assert {each for each in regex.findall(r"<w:t[^>]*>(.)", written) if each.islower()} == kept
+
+
+def test_styles_of_code_in_odt_stay(rewrite: Rewrite) -> None:
+    name = "urn:oasis:names:tc:opendocument:xmlns:"
+    content = (
+        f'<o:d xmlns:o="{name}office:1.0" xmlns:style="{name}style:1.0" xmlns:text="{name}text:1.0"><style:style '
+        'style:name="P1" style:parent-style-name="Preformatted_20_Text"/><style:style style:name="T1">'
+        '<style:text-properties style:font-name="Liberation Mono"/></style:style><o:body><text:p text:style-name="P1">a'
+        '</text:p><text:p>b <text:span text:style-name="T1">c</text:span></text:p></o:body></o:d>'
+    )
+    parts = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}
+    written = _part(rewrite("a.odt", _archive(parts)), "content.xml")
+    assert written == content.replace(">b ", ">B ")
+
+
+def test_headers_of_a_sheet(rewrite: Rewrite) -> None:
+    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    sheet = (
+        f'<worksheet xmlns="{name}"><oddHeader>&amp;L&amp;"Arial,Bold"%s &amp;P %s&amp;R&amp;D</oddHeader></worksheet>'
+    )
+    parts = {"xl/workbook.xml": "<workbook/>", "xl/worksheets/sheet1.xml": sheet % ("page", "a &lt; b")}
+    written = _part(rewrite("a.xlsx", _archive(parts)), "xl/worksheets/sheet1.xml")
+    assert written == sheet % ("PAGE", "A &lt; B")
 
 
 def test_prefixes_mean_nothing(rewrite: Rewrite) -> None:

@@ -36,6 +36,30 @@ def test_a_drop_cap_belongs_to_its_word(rewrite: Rewrite) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            "<p>the <ruby>a<rp>(</rp><rt>no</rt><rp>)</rp></ruby> b",
+            "<p>THE <ruby>A<rp>(</rp><rt>no</rt><rp>)</rp></ruby> B",
+        ),
+        ("<p><ruby>a<rt>no<rt>no</ruby> b <rt>no</rt>", "<p><ruby>A<rt>no<rt>no</ruby> B <rt>no</rt>"),
+        ("<p>hy\u00adphen and hy&shy;phen", "<p>HYPHEN AND HYPHEN"),
+        ("<p>hy\u00adphen <b>a</b>", "<p>HYPHEN <b>A</b>"),
+        ("<div translate=no>no<p translate=yes>a</p>no</div>", "<div translate=no>no<p translate=yes>A</p>no</div>"),
+        ("<p translate=no>no <b translate=yes>a</b> no</p> b", "<p translate=no>no <b translate=yes>A</b> no</p> B"),
+    ],
+)
+def test_parts_of_a_page(page: str, expected: str, rewrite: Rewrite) -> None:
+    assert rewrite("a.html", page, same).decode() == page
+    assert rewrite("a.html", page).decode() == expected
+
+
+def test_a_drawing_with_styles_is_a_part_of_its_block(rewrite: Rewrite) -> None:
+    block = "a <svg><title>b</title><style>c</style><text>d</text></svg> e"
+    assert rewrite("a.html", f"<p>{block}</p>", lambda html: f"[{html}]").decode() == f"<p>[{block}]</p>"
+
+
+@pytest.mark.parametrize(
     ("source", "translation", "expected"),
     [
         (
