@@ -60,12 +60,14 @@ class ServiceContext:
 
     @contextmanager
     def choosing_model(self) -> Iterator[None]:
-        """Raise `NotReady` for an unknown language while models that may have it are being downloaded."""
+        """Raise `NotReady` for an unknown language while models that may have it are on their way."""
         try:
             yield
-        except UnknownLanguage:
+        except UnknownLanguage as error:
             if not self.library.started:
                 raise NotReady(self.library.why_not_ready) from None
+            if reason := self.library.why_not_now(error.given):
+                raise NotReady(reason) from None
             raise
 
 

@@ -75,7 +75,7 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = UNUSABLE) -> NoReturn:
     """Print the error in one line and end the program."""
     typer.echo(f"dragoman: {message}", err=True)
-    raise typer.Exit(UNUSABLE)
+    raise typer.Exit(status)

@@ -23,7 +23,7 @@ from service.cli.serve import serve
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError, UnknownLanguage
-from service.hub.errors import HubError
+from service.hub.errors import HubError, is_full_disk
 from service.settings import EMBEDDED_MODELS, CommandSettings, Settings, UnusableSettingError
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def import_(  # noqa: PLR0913  each is an option of the command
         else:
             config = import_named(path, output, hint, offline=offline)
     except (HubError, CheckpointError, OSError) as error:
-        fail(" ".join(str(error).split()))
+        fail(" ".join(str(error).split()), os.EX_TEMPFAIL if is_full_disk(error) else UNUSABLE)
     except MemoryError:
         fail(f"{path}: needs far more memory than a model of its size")
     languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, every pair of them"

@@ -12,11 +12,13 @@ import contextlib
 import ctypes
 import errno
 import gc
+import logging
 import os
 import signal
 import socket
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -28,6 +30,8 @@ from service.process import logs
 if TYPE_CHECKING:
     from service.engine.loading import LoadedModel
     from service.engine.thread_lending import Lenders
+
+logger = logging.getLogger(__name__)
 
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _OOM_STEP: Final = 200
@@ -114,7 +118,7 @@ def _next_fork(control: socket.socket, *, forks: bool) -> _Fork | None:
     """
     _return_unused_memory()
     gc.freeze()  # these objects stay: collecting them again and again takes a twentieth of a beam's step
-    as_before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps forks that have ended
+    as_before = signal.signal(signal.SIGCHLD, _reap)
     try:
         _send(control, Loaded())
         while True:
@@ -141,8 +145,20 @@ def _next_fork(control: socket.socket, *, forks: bool) -> _Fork | None:
     except ConnectionError:
         pass  # the HTTP process has died
     with contextlib.suppress(ChildProcessError):
-        os.wait()  # until all of them have ended
+        while True:
+            os.wait()  # until all of them have ended
     return None
+
+
+def _reap(_: int, frame: FrameType | None) -> None:
+    """Reap forks that have ended, and say which ones were killed: nobody else knows."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = ended
+            if os.WIFSIGNALED(status):
+                number = os.WTERMSIG(status)
+                hint = ": out of memory?" if number == signal.SIGKILL else ""
+                logger.error("process %d was killed by signal %d%s", pid, number, hint)
 
 
 def _become(kind: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,10 @@ from service.process.interpreter import python_command
 logger = logging.getLogger(__name__)
 
 _LONGEST_REASON: Final = 2000  # characters
+
+
+class InterruptedImport(CheckpointError):
+    """An import that the machine prevents now, by a full disk or too little memory; a later one may succeed."""
 
 
 class ImportLimits(NamedTuple):
@@ -117,9 +122,12 @@ def _check(code: int, stderr: bytes) -> None:
     if found:
         message = " ".join(message.split())
         left = len(message) - _LONGEST_REASON
-        raise CheckpointError(message if left <= 0 else f"{message[:_LONGEST_REASON]}... ({left} characters more)")
+        problem = InterruptedImport if code == os.EX_TEMPFAIL else CheckpointError
+        raise problem(message if left <= 0 else f"{message[:_LONGEST_REASON]}... ({left} characters more)")
     logger.error("an import ended with %d: %s", code, text)
     how = f"was ended by {signal.Signals(-code).name}" if -code in signal.valid_signals() else f"ended with {code}"
+    if code == -signal.SIGKILL:
+        raise InterruptedImport(f"its import {how}: out of memory?")
     raise CheckpointError(f"its import {how}; the log says more")
 
 

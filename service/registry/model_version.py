@@ -51,10 +51,18 @@ class ModelVersion:
     """The progress of its download, while there is one."""
     task: asyncio.Task[None] | None = None
     """The task that loads it."""
+    is_retried: bool = False
+    """True while it fails for a reason outside of its files, such as a full disk, and is loaded again later."""
 
     @property
     def name(self) -> str:
         return self.found.name
+
+    def may_translate(self, language: str) -> bool:
+        """Return False if its files have been read, and it does not know the language, in any spelling."""
+        primary = language.lower().replace("_", "-").partition("-")[0]
+        codes = {code for each in self.model.directions for code in each.codes()} if self.model else {primary}
+        return primary in {code.partition("-")[0] for code in codes}
 
     @property
     def on_demand(self) -> bool:
@@ -135,11 +143,11 @@ class ModelVersion:
     def offer(self) -> None:
         """Have it take requests from now on."""
         self.offered = self.state is not State.UNLOADING
-        self.reason = None
+        self.reason, self.is_retried = None, False
 
-    def failed(self, reason: str) -> None:
-        """It takes no requests any more."""
-        self.reason, self.offered = reason, False
+    def failed(self, reason: str, *, is_retried: bool = False) -> None:
+        """It takes no requests any more, or not before it is loaded again."""
+        self.reason, self.offered, self.is_retried = reason, False, is_retried
         self._enter(State.FAILED)
 
     def postponed(self, reason: str, retry_at: float) -> None:

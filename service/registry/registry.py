@@ -12,6 +12,7 @@ from service.errors import EngineFailed, ServiceError
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubOptions
 from service.registry.directory import DirectoryScans, ModelsDirectory
+from service.registry.importing import InterruptedImport
 from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
@@ -90,6 +91,11 @@ class ModelRegistry:
             any(each.offered for each in self.versions)
             and not any(each.state is State.LOADING and not each.offered for each in on_disk)
         )
+
+    def why_not_now(self, language: str) -> str | None:
+        """Return why a language may be missing for a while: a model that may have it is loaded again later."""
+        retried = (each for each in self.versions if each.is_retried and each.may_translate(language))
+        return next((f"{each.name} cannot be used now: {each.reason}" for each in retried), None)
 
     def start(self) -> None:
         """Start to load the models; returns at once."""
@@ -183,11 +189,11 @@ class ModelRegistry:
         try:
             await self._loader.prepare(version)
             await self._loader.load(version)
-        except (ServiceError, OSError, TemporaryHubError) as error:
+        except (ServiceError, OSError, TemporaryHubError, InterruptedImport) as error:
             if version.on_demand:
                 await self._on_demand.postpone(version, str(error))
             else:
-                await self._fail(version, str(error))
+                await self._fail(version, str(error), is_retried=True)
                 version.load_in(self._spawn(self._introduce_later(version, retry_seconds)))
             return
         except (CheckpointError, HubError) as error:
@@ -217,8 +223,8 @@ class ModelRegistry:
         elif not version.is_being_loaded:
             version.load_in(self._spawn(self._loader.load_again(version)))
 
-    async def _fail(self, version: ModelVersion, reason: str) -> None:
-        version.failed(reason)
+    async def _fail(self, version: ModelVersion, reason: str, *, is_retried: bool = False) -> None:
+        version.failed(reason, is_retried=is_retried)
         logger.error("model cannot be used", extra={"model": version.name, "reason": reason})
         self._update_routes()
         if version.model is not None:

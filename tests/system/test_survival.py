@@ -68,6 +68,7 @@ async def test_every_kind_of_stream_survives(server: Server) -> None:
                 assert events[-1].data.get("alternatives") == whole[-1].data.get("alternatives")
             assert server.metric("dragoman_engine_restarts_total") == restarts
             assert server.engine_pids() != [engine]
+            assert f"process {engine} was killed by signal 9: out of memory?" in server.log.read_text()
             server.wait_for_metric("dragoman_slots_used", 0)
 
 

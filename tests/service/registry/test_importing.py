@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.formats import import_checkpoint
 from model.tokenizer import Tokenizer
-from service.registry.importing import ensure_imported, import_in_background
+from service.registry.importing import InterruptedImport, ensure_imported, import_in_background
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,24 @@ async def test_only_the_error_itself_is_reported(
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
         ensure_imported(foreign)
     assert not _content(cache)
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("echo 'dragoman: x: No space left on device' >&2; exit 75", "x: No space left on device"),
+        ("kill -9 $$", "its import was ended by SIGKILL: out of memory?"),
+    ],
+)
+async def test_an_import_that_the_machine_prevents_may_succeed_later(
+    end: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = tmp_path / "python"
+    command.write_text(f"#!/bin/sh\n{end}\n")
+    command.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(command))
+    with pytest.raises(InterruptedImport, match=f"^{re.escape(message)}$"):
+        await import_in_background(foreign)
 
 
 async def test_a_server_that_stops_does_not_wait_for_an_import(

@@ -6,7 +6,7 @@ from typing import Never
 
 import pytest
 
-from model.checkpoint_config import CheckpointConfig, Direction
+from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from service.engine.messages import EngineOptions
@@ -63,6 +63,26 @@ def test_the_reason_for_not_ready_tells_whether_to_wait(tmp_path: Path, states: 
     library = ModelRegistry(versions, _build_nothing, MemoryBudget(None))
     assert not library.ready
     assert library.why_not_ready == reason
+
+
+@pytest.mark.parametrize(("failure", "passes"), [(OSError("no space"), True), (CheckpointError("bad"), False)])
+async def test_a_language_whose_model_is_loaded_again_is_missing_for_a_while(
+    library: ModelRegistry, failure: Exception, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [version] = library.versions
+
+    async def fail(version: ModelVersion) -> None:
+        raise failure
+
+    monkeypatch.setattr(library._loader, "load", fail)
+    await library._introduce(version, 100.0)
+    expected = f"a cannot be used now: {failure}" if passes else None
+    assert [library.why_not_now(each) for each in ("EN", "fr-CA", "de")] == [expected, expected, None]
+    version.model = None  # its files could not even be read
+    assert library.why_not_now("de") == expected
+    version.offer()
+    assert library.why_not_now("fr") is None
+    await library.stop()
 
 
 async def test_a_model_and_its_request_removed_during_the_load(library: ModelRegistry) -> None:
