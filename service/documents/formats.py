@@ -17,11 +17,10 @@ from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import split_passages
 from service.documents.pdf.conversion import convert_pdf
 from service.documents.plain_text import read_plain_text
-from service.documents.properties import decode_properties, read_properties
 from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, Read, Split, TextReader
 from service.documents.rest import read_rest
 from service.documents.string_catalogs import split_catalog
-from service.documents.strings_files import read_strings
+from service.documents.strings_files import decode_properties, read_properties, read_strings
 from service.documents.subtitles import decode_subtitles, read_events, read_subtitles
 from service.documents.tex import split_tex
 from service.documents.text_files import decode_text, read_table

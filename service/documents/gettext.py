@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.encodings import decode_as
-from service.documents.languages import check_language
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.documents.rest import rest_items
@@ -70,7 +69,7 @@ def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
             entry = entry._replace(plural=value)
         elif name.startswith("msgstr") and not entry.singular and last_name == "msgid":
             if language := _LANGUAGE.search(value):
-                check_language(language[1], options.target, "its header")
+                options.check("its header", target=language[1])
         elif name.startswith("msgstr") and (not value or _is_fuzzy(entry)):
             if options.marks_fuzzy and last_name in ("msgid", "msgid_plural") and not _is_fuzzy(entry):
                 yield _fuzzy(entry)

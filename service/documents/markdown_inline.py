@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from service.documents.markdown_parser import parser
 from service.documents.paragraph import Piece
-from service.documents.passages import Passage, passage_pieces
+from service.documents.passages import Passage, paired, passage_pieces
 from service.documents.tagged import Close, Item, Object, Open, Words
 from service.text.markup.tokenizer import TokenKind, tokenize
 from service.text.placeholders import find_verbatim
@@ -50,7 +50,7 @@ class _Reader:
         # The text of a bare address is the address.
         starts = {number for number, token in enumerate(tokens) if _is_address(token)}
         kept = (token for number, token in enumerate(tokens) if not {number - 1, number - 2} & starts)
-        return _paired([self._item(token) for token in kept])
+        return paired([self._item(token) for token in kept], _mark)
 
     def written(self, text: str) -> str:
         """Write plain text: what was escaped in the source is escaped again, but not in code."""
@@ -120,26 +120,9 @@ def _is_address(token: Token) -> bool:
     return token.type == "link_open" and token.markup == "autolink"
 
 
-def _paired(items: Sequence[Item]) -> list[Item]:
-    """Make a wrapper of each pair of HTML's tags that fits between the other wrappers."""
-    paired = list(items)
-    opened: list[tuple[str, int]] = []  # names of tags, and "" for other wrappers
-    for number, item in enumerate(items):
-        if isinstance(item, Open):
-            opened.append(("", number))
-        elif isinstance(item, Close):
-            while opened and opened.pop()[0]:
-                pass
-        elif _raw(item).startswith("<"):
-            tag = next(tokenize(_raw(item)))
-            if tag.kind is TokenKind.OPEN and not tag.is_empty:
-                opened.append((tag.name, number))
-            elif tag.kind is TokenKind.CLOSE and opened and opened[-1][0] == tag.name:
-                place = opened.pop()[1]
-                paired[place], paired[number] = Open(_raw(items[place])), Close(_raw(item))
-    return paired
-
-
-def _raw(item: Item) -> str:
-    """Return the text of an object that is a tag."""
-    return str(item.pieces[0]) if isinstance(item, Object) and len(item.pieces) == 1 else ""
+def _mark(raw: str) -> tuple[bool, str]:
+    """Return whether a tag of HTML begins an element, and its name."""
+    tag = next(tokenize(raw)) if raw.startswith("<") else None
+    if tag is None or tag.is_empty or tag.kind not in (TokenKind.OPEN, TokenKind.CLOSE):
+        return False, ""
+    return tag.kind is TokenKind.OPEN, tag.name

@@ -128,37 +128,22 @@ def pages_of(package: str, text: str) -> frozenset[str]:
     return frozenset(posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name))) for name in names)
 
 
-Parts = Mapping[regex.Pattern[str], Vocabulary]
-"""The vocabulary of each part of an archive that holds text, by a pattern of its name."""
-
-
-def _parts(parts: Mapping[str, Vocabulary]) -> Parts:
-    return {regex.compile(pattern): vocabulary for pattern, vocabulary in parts.items()}
-
-
-DOCX_PARTS: Final = _parts(
-    {
-        r"word/(?:document|header|footer|footnotes|endnotes|comments)[0-9]*\.xml": WORD,
-        r"docProps/core\.xml": WORD,
-        r"word/(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml": WORD,
-    }
-)
-PPTX_PARTS: Final = _parts(
-    {
-        r"ppt/(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|ppt/comments/[^/]+\.xml": WORD,
-        r"docProps/core\.xml": WORD,
-        r"ppt/(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml": WORD,
-    }
-)
-XLSX_PARTS: Final = _parts(
-    {
-        r"xl/(?:sharedStrings|comments[0-9]*|comments/comment[0-9]*|worksheets/sheet[0-9]*)\.xml": SHEET,
-        r"xl/(?:charts/chart|drawings/drawing|diagrams/data|threadedComments/threadedComment)[0-9]*\.xml": SHEET,
-        r"docProps/core\.xml": SHEET,
-    }
-)
-OPEN_DOCUMENT_PARTS: Final = _parts({r"(?:Object [0-9]+/)?(?:content|styles|meta)\.xml": OPEN_DOCUMENT})
-EPUB_PARTS: Final = _parts({r".*\.(?:opf|ncx)": EPUB_LISTS})
+Parts = Mapping[str, Vocabulary]
+"""The vocabulary of each part of an archive that holds text, by an expression for its name."""
+_DRAWN: Final = r"(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml"
+DOCX_PARTS: Final[Parts] = {
+    rf"word/(?:(?:document|header|footer|footnotes|endnotes|comments)[0-9]*\.xml|{_DRAWN})|docProps/core\.xml": WORD
+}
+PPTX_PARTS: Final[Parts] = {
+    rf"ppt/(?:(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|comments/[^/]+\.xml|{_DRAWN})|docProps/core\.xml": WORD
+}
+XLSX_PARTS: Final[Parts] = {
+    r"xl/(?:sharedStrings|comments[0-9]*|comments/comment[0-9]*|worksheets/sheet[0-9]*)\.xml"
+    r"|xl/(?:charts/chart|drawings/drawing|diagrams/data|threadedComments/threadedComment)[0-9]*\.xml"
+    r"|docProps/core\.xml": SHEET
+}
+OPEN_DOCUMENT_PARTS: Final[Parts] = {r"(?:Object [0-9]+/)?(?:content|styles|meta)\.xml": OPEN_DOCUMENT}
+EPUB_PARTS: Final[Parts] = {r".*\.(?:opf|ncx)": EPUB_LISTS}
 
 _XLSX_NAMES: Final = regex.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[0-9]*\.xml")
 _XLSX_FORMULAS: Final = regex.compile(r"xl/(?:worksheets/sheet[0-9]*|tables/table[0-9]*|workbook)\.xml")

@@ -4,6 +4,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+import regex
+
+from service.errors import InvalidRequest
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
@@ -19,6 +23,13 @@ class ReadOptions:
     """True if new translations in a PO file are marked as ones that a person has to read."""
     output_format: str = ""
     """The format of the result, for a format that cannot be written; "" for the default."""
+
+    def check(self, what: str, source: str = "", target: str = "") -> None:
+        """Raise `InvalidRequest` if `what` declares other languages than the requested ones; countries may differ."""
+        for name, declared, wanted in (("source", source, self.source), ("target", target, self.target)):
+            one, two = (regex.split("[-_@]", code, maxsplit=1)[0].lower() for code in (declared, wanted))
+            if one and two and one != two:
+                raise InvalidRequest(name, f"must be {one}, the language in {what}, or change it there")
 
 
 class Write(Protocol):

@@ -164,3 +164,36 @@ def marked_items(text: str, mark: regex.Pattern[str]) -> list[Item]:
             opening = Open(found["open"], is_link=found["open"].endswith(("`", "[", ",")))
             items += [opening, *marked_items(found["text"], mark), Close(found["close"])]
     return [*items, *plain_items(text[done:])]
+
+
+def escaped_tags(items: Iterable[Item], write_text: Callable[[str], str]) -> list[Item]:
+    """Return items of a text whose tags of HTML are text to the format around it."""
+    for item in items:
+        if isinstance(item, Open | Close):
+            item.raw = write_text(item.raw)
+        elif isinstance(item, Object):
+            item.pieces = [write_text(render(item.pieces))]
+    return list(items)
+
+
+def paired(items: Sequence[Item], mark: Callable[[str], tuple[bool, str]]) -> list[Item]:
+    """Make wrappers of the objects that begin and end something, where they nest with other wrappers.
+
+    `mark` returns whether the text of an object begins something, and what; "" for another object.
+    """
+    found = list(items)
+    opened: list[tuple[str, int]] = []  # what began, and "" for other wrappers
+    for number, item in enumerate(items):
+        if isinstance(item, Open):
+            opened.append(("", number))
+        elif isinstance(item, Close):
+            while opened and opened.pop()[0]:
+                pass
+        elif isinstance(item, Object) and len(item.pieces) == 1:
+            begins, name = mark(str(item.pieces[0]))
+            if begins:
+                opened.append((name, number))
+            elif name and opened and opened[-1][0] == name:
+                place = opened.pop()[1]
+                found[place], found[number] = Open(written_objects([items[place]])), Close(str(item.pieces[0]))
+    return found

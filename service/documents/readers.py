@@ -61,7 +61,7 @@ class ArchiveReader:
         if name in known.pages or (self.pages is not None and self.pages.fullmatch(name)):
             return _XHTML
         for pattern, vocabulary in self.parts.items():
-            if pattern.fullmatch(name):
+            if regex.fullmatch(pattern, name):
                 split = partial(split_xml, vocabulary=office.keeping(vocabulary, known))
                 return TextReader(decode=decode_xml, split=split, has_references=True)
         return None

@@ -7,7 +7,6 @@ from typing import Final
 import regex
 
 from service.documents.json_files import Path, json_places, json_string, load_json
-from service.documents.languages import check_language
 from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions
 from service.documents.passages import Passage, plain_items, split_passages
 from service.documents.tagged import Item, Object
@@ -24,7 +23,7 @@ def split_catalog(text: str, options: ReadOptions) -> Iterator[Piece]:
     if not isinstance(catalog, dict) or not isinstance(catalog.get("strings"), dict):
         raise InvalidRequest("file", "it is not a string catalog: it has no strings")
     source = str(catalog.get("sourceLanguage", "en"))
-    check_language(source, options.source, "the file", "source")
+    options.check("the file", source)
     done = 0
     inside: dict[Path, tuple[int, int]] = {}  # the places in an entry
     for path, start, end in json_places(text):

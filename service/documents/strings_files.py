@@ -1,10 +1,12 @@
-"""Apple's `.strings`: lines `"key" = "value";` between comments."""
+"""Keys and values between comments: Apple's strings, `"key" = "value";`, and Java's properties, `key = value`."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import regex
 
+from service.documents.encodings import decode_as
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
@@ -15,6 +17,12 @@ _ENTRY: Final = regex.compile(
 )
 _END: Final = regex.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+\Z", regex.DOTALL)
 _ESCAPE: Final = regex.compile(r'\\(?:U([0-9a-fA-F]{4})|(["\\]))')
+_PROPERTY: Final = regex.compile(
+    r"^[ \t\f]*+(?![#!])(?P<key>(?:[^\\=:\s]|\\.)++)[ \t\f]*+[=:]?[ \t\f]*+(?P<value>(?:[^\\\r\n]|\\(?:\r\n|.))*+)",
+    regex.M | regex.S,
+)
+_JOINT: Final = regex.compile(r"\\\r?\n[ \t\f]*")
+_PROPERTY_ESCAPE: Final = regex.compile(r"\\(?:u([0-9a-fA-F]{4})|([:=#! \\]))")
 
 
 def read_strings(text: str, _: ReadOptions) -> Iterator[Passage]:
@@ -34,3 +42,29 @@ def _unescaped(found: regex.Match[str]) -> str:
 def _quoted(text: str) -> str:
     escaped = regex.sub(r'\\(?![nrt])|"', lambda found: f"\\{found[0]}", text)
     return f'"{escaped}"'
+
+
+def decode_properties(data: bytes) -> tuple[str, str]:
+    """Decode UTF-8, or Latin-1, the encoding of old properties."""
+    try:
+        return decode_as(data, "utf-8", "it")
+    except InvalidRequest:
+        return decode_as(data, "iso8859-1", "it")
+
+
+def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the values. Characters are escaped as `\\u00e9` if the file escapes others so, or has none."""
+    is_ascii = text.isascii() or "\\u" in text
+    for found in _PROPERTY.finditer(text):
+        value = _PROPERTY_ESCAPE.sub(_unescaped, _JOINT.sub("", found["value"]))
+        yield Passage(found.span("value"), value, partial(_property, is_ascii=is_ascii), context="entry")
+
+
+def _property(text: str, *, is_ascii: bool) -> str:
+    escaped = regex.sub(r"\\(?![nrtf])", r"\\\\", text).replace("\n", "\\n")
+    escaped = f"\\{escaped}" if escaped.startswith(" ") else escaped
+    if not is_ascii:
+        return escaped
+    units = escaped.encode("utf-16-be")
+    codes = (int.from_bytes(units[place : place + 2]) for place in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)

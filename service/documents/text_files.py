@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import regex
@@ -73,17 +74,12 @@ def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_
         if (not chosen or column in chosen) and not (skips_header and row == 0):
             is_quoted = raw.startswith('"')
             value = raw[1:-1].replace('""', '"') if is_quoted else raw
-            yield Passage(found.span(1), value, _Quoting(delimiter, is_quoted), context="cell")
+            write = partial(_written, delimiter=delimiter, is_quoted=is_quoted)
+            yield Passage(found.span(1), value, write, context="cell")
         column, row = (column + 1, row) if end == delimiter else (0, row + 1)
 
 
-class _Quoting:
-    """Writes the text of a cell, in quotes if the source has quotes or the translation needs them."""
-
-    def __init__(self, delimiter: str, is_quoted: bool) -> None:
-        self._delimiter = delimiter
-        self._is_quoted = is_quoted
-
-    def __call__(self, text: str) -> str:
-        needs_quotes = self._is_quoted or any(each in text for each in (self._delimiter, '"', "\n", "\r"))
-        return '"' + text.replace('"', '""') + '"' if needs_quotes else text
+def _written(text: str, delimiter: str, is_quoted: bool) -> str:
+    """Write a cell, in quotes if the source has quotes or the translation needs them."""
+    needs_quotes = is_quoted or any(each in text for each in (delimiter, '"', "\n", "\r"))
+    return '"' + text.replace('"', '""') + '"' if needs_quotes else text

@@ -1,15 +1,13 @@
 """XLIFF 1.2 and 2 to pieces: each source is translated into the target beside it if that is empty."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import regex
 
-from service.documents.languages import check_language
 from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions
-from service.documents.passages import inline_paragraph, plain_items
-from service.documents.tagged import Close, Item, Object, Open, Words
+from service.documents.passages import escaped_tags, inline_paragraph, paired, plain_items
+from service.documents.tagged import Close, Item, Object, Open
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 from service.errors import InvalidRequest
 from service.text.placeholders import is_icu_message
@@ -74,10 +72,9 @@ class _Reader:
     def _with_language(self, token: XmlToken) -> str:
         """Add the target language that the standard wants beside targets, if it is missing; compare it if not."""
         names, values = _LANGUAGES[token.name], token.attributes()
-        check_language(values.get(names["source"], ""), self._options.source, "the file", "source")
+        self._options.check("the file", values.get(names["source"], ""), values.get(names["target"], ""))
         if not values.get(names["target"]):
             return f'{token.raw[:-1]} {names["target"]}="{self._options.target}">'
-        check_language(values[names["target"]], self._options.target, "the file")
         return token.raw
 
     def _unit(self, unit: Sequence[XmlToken], keeps_space: bool) -> Iterator[Piece]:
@@ -148,7 +145,9 @@ def _paragraph(inside: Sequence[XmlToken], *, keeps_space: bool) -> list[Piece]:
     source = "".join(token.raw for token in inside)
     if is_icu_message("".join(token.text for token in inside).strip()):
         return [source]
-    found = inline_paragraph([source], _paired(list(_items(inside, keeps_space=keeps_space))), escape_text, "entry")
+    found = inline_paragraph(
+        [source], paired(list(_items(inside, keeps_space=keeps_space)), _mark), escape_text, "entry"
+    )
     for piece in found:
         if isinstance(piece, Paragraph):
             piece.is_in_place = False
@@ -170,50 +169,17 @@ def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
                 yield Object([raw], is_word=raw.startswith("<mrk"))
                 raw = ""
         elif token.kind is XmlKind.TEXT:
-            yield from map(_escaped, plain_items(token.text if keeps_space else _SPACE.sub(" ", token.text)))
+            text = token.text if keeps_space else _SPACE.sub(" ", token.text)
+            yield from escaped_tags(plain_items(text), escape_text)
         elif token.kind is XmlKind.EMPTY:
             yield Object([token.raw])
         else:
             yield Open(token.raw) if token.kind is XmlKind.OPEN else Close(token.raw)
 
 
-def _escaped(item: Item) -> Item:
-    """Escape the tags of HTML in a text, which are text to XLIFF."""
-    match item:
-        case Open(raw):
-            return Open(escape_text(raw), item.is_link)
-        case Close(raw):
-            return Close(escape_text(raw))
-        case Object(pieces):
-            return replace(item, pieces=[escape_text(str(piece)) for piece in pieces])
-    return item
-
-
 def _is_protected(token: XmlToken) -> bool:
     values = token.attributes() if token.kind is XmlKind.OPEN and token.name == "x:mrk" else {}
     return values.get("translate") == "no" or values.get("mtype") == "protected"
-
-
-def _paired(items: Sequence[Item]) -> list[Item]:
-    """Make wrappers of the objects that begin and end something, such as `bpt` and `ept`, where they nest."""
-    paired = list(items)
-    opened: list[tuple[str, int]] = []
-    for number, item in enumerate(items):
-        if isinstance(item, Open):
-            opened.append(("", number))
-        elif isinstance(item, Close):
-            while opened and opened.pop()[0]:
-                pass
-        elif isinstance(item, Object):
-            begins, name = _mark(str(item.pieces[0]))
-            if begins:
-                opened.append((name, number))
-            elif name and opened and opened[-1][0] == name:
-                place = opened.pop()[1]
-                begin = items[place]
-                assert isinstance(begin, Object)
-                paired[place], paired[number] = Open(str(begin.pieces[0])), Close(str(item.pieces[0]))
-    return [item for item in paired if item != Words("")]
 
 
 def _mark(raw: str) -> tuple[bool, str]:

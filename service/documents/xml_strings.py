@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.paragraph import ReadOptions
-from service.documents.passages import Passage, plain_items
+from service.documents.passages import Passage, escaped_tags, plain_items
 from service.documents.tagged import Close, Item, Object, Open
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
 from service.errors import InvalidRequest
@@ -51,7 +51,7 @@ class _Element(NamedTuple):
             if token.kind is XmlKind.TEXT:
                 text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
                 # Tags of HTML that are escaped, or stand in CDATA, are escaped again.
-                found += [_escaped(item) for item in plain_items(text)]
+                found += escaped_tags(plain_items(text), escape_text)
             elif token.kind is XmlKind.OPEN and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
                 found.append(Open(token.raw))
             elif token.kind is XmlKind.CLOSE and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
@@ -63,17 +63,6 @@ class _Element(NamedTuple):
 
 def _local(token: XmlToken) -> str:
     return token.name.rpartition(":")[2]
-
-
-def _escaped(item: Item) -> Item:
-    match item:
-        case Open(raw):
-            return Open(escape_text(raw))
-        case Close(raw):
-            return Close(escape_text(raw))
-        case Object(pieces, is_break):
-            return Object([escape_text(str(piece)) for piece in pieces], is_break)
-    return item
 
 
 def _elements(text: str, names: frozenset[str], root: str) -> Iterator[_Element]:

@@ -14,59 +14,13 @@ from service.documents.pdf.letters import Run, Style
 _HEAD: Final = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 _PACKAGE: Final = "http://schemas.openxmlformats.org/package/2006"
 _OFFICE: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_TYPES: Final = "application/vnd.openxmlformats"
 _WORD: Final = f'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="{_OFFICE}"'
 _UNPRINTABLE: Final = regex.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INDENT: Final = 360
 """Of a level of a list, in twentieths of a point."""
 _LEVELS: Final = range(9)
-_HEADING_SIZES: Final = {1: 36, 2: 30, 3: 26, 4: 24}
-"""In half points."""
-_GRID: Final = "".join(
-    f'<w:{side} w:val="single" w:sz="4"/>' for side in ("top", "left", "bottom", "right", "insideH", "insideV")
-)
-
-
-def _style(kind: str, name: str, content: str) -> str:
-    return f'<w:style w:type="{kind}" w:styleId="{name.replace(" ", "")}"><w:name w:val="{name}"/>{content}</w:style>'
-
-
-_STYLES: Final = (
-    f'<w:styles {_WORD}><w:docDefaults><w:rPrDefault><w:rPr><w:rFonts w:ascii="Calibri" w:hAnsi="Calibri"/>'
-    '<w:sz w:val="22"/></w:rPr></w:rPrDefault><w:pPrDefault><w:pPr><w:spacing w:after="120"/></w:pPr></w:pPrDefault>'
-    "</w:docDefaults>"
-    + _style("paragraph", "Normal", "<w:qFormat/>").replace(" w:styleId", ' w:default="1" w:styleId')
-    + "".join(
-        _style(
-            "paragraph",
-            f"heading {level}",
-            '<w:basedOn w:val="Normal"/><w:next w:val="Normal"/><w:qFormat/><w:pPr><w:keepNext/>'
-            f'<w:outlineLvl w:val="{level - 1}"/></w:pPr><w:rPr><w:b/><w:sz w:val="{size}"/></w:rPr>',
-        )
-        for level, size in _HEADING_SIZES.items()
-    )
-    + _style("paragraph", "Source Code", '<w:rPr><w:rFonts w:ascii="Courier New" w:hAnsi="Courier New"/></w:rPr>')
-    + _style("character", "Hyperlink", '<w:rPr><w:color w:val="0563C1"/><w:u w:val="single"/></w:rPr>')
-    + _style("table", "Table Grid", f"<w:tblPr><w:tblBorders>{_GRID}</w:tblBorders></w:tblPr>")
-    + "</w:styles>"
-)
-_BULLETS: Final = "".join(
-    f'<w:lvl w:ilvl="{level}"><w:numFmt w:val="bullet"/><w:lvlText w:val="•"/></w:lvl>' for level in _LEVELS
-)
-_PARTS: Final = {
-    "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" ContentType="'
-    f'{_TYPES}-package.relationships+xml"/>'
-    + "".join(
-        f'<Override PartName="/word/{name}.xml" ContentType="{_TYPES}-officedocument.wordprocessingml.{kind}+xml"/>'
-        for name, kind in {"document": "document.main", "styles": "styles", "numbering": "numbering"}.items()
-    )
-    + "</Types>",
-    "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="document" '
-    f'Type="{_OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
-    "word/styles.xml": _STYLES,
-    "word/numbering.xml": f'<w:numbering {_WORD}><w:abstractNum w:abstractNumId="0">{_BULLETS}</w:abstractNum>'
-    '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>',
-}
+_TEMPLATE: Final = Path(__file__).parent / "template"
+"""The parts that all documents share: their styles and lists."""
 
 
 def write_docx(blocks: Sequence[Block], path: Path) -> None:
@@ -84,7 +38,9 @@ def write_docx(blocks: Sequence[Block], path: Path) -> None:
         "word/document.xml": f"<w:document {_WORD}><w:body>{body}<w:sectPr/></w:body></w:document>",
     }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (_PARTS | written).items():
+        for part in sorted(_TEMPLATE.rglob("*.*")):
+            archive.writestr(str(part.relative_to(_TEMPLATE)), part.read_bytes())
+        for name, content in written.items():
             archive.writestr(name, _HEAD + content)
 
 
