@@ -1,7 +1,7 @@
-"""Live translation: a WebSocket, or server-sent events with requests that change the source."""
+"""Live translation: a WebSocket, or server-sent events with requests that change the source; and followers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from service.api.sse import encode, encode_unnumbered, stream_options
 from service.api.translate import stored_glossary
 from service.errors import InvalidRequest, NotReady, ServiceError
 from service.live.account import LiveAccount
+from service.live.event_log import EventLog
 from service.live.events import Event
 from service.live.session import LiveSession
 from service.text.glossary import MAX_ENTRIES
@@ -100,7 +101,7 @@ async def live_stream(request: Request, service: ServiceDependency, caller: Call
         stack.enter_context(service.access.stream(caller))
         live = await _open(service, caller, start, int(last_event or start.last_event))
         await _change(live.session, start)
-        return _LiveStream(live, stack.pop_all())
+        return _LiveStream(live.start(), _events(live.session.log, live.known), stack.pop_all())
 
 
 @router.post(
@@ -117,6 +118,20 @@ async def live_change(
     found = service.live.find(session, caller.identity)
     await _change(found, change)
     return LiveChanged(source_end=found.source.end)
+
+
+@router.get(
+    "/translate/live/{session}",
+    summary="Follow a live session, as server-sent events",
+    response_class=EventSourceResponse,
+    responses={**errors_of(ErrorResponse, 404), **_EVENTS},
+)
+async def live_follow(session: str, service: ServiceDependency) -> EventSourceResponse:
+    """Read the events of a session by its id or alias, from the oldest that is kept; no key is needed to read.
+
+    `Last-Event-ID` is ignored: an alias may have moved to another session.
+    """
+    return _LiveStream({}, _events(service.live.followed(session).log, None), ExitStack())
 
 
 async def _open(service: ServiceContext, caller: Caller, start: LiveStart, last_event: int) -> _Live:
@@ -152,13 +167,16 @@ async def _change(session: LiveSession, change: LiveChange) -> None:
         session.end()
 
 
-async def _events(live: _Live) -> AsyncIterator[tuple[int | None, Event]]:
-    """Yield events with their numbers; drafts have none. Raises the error that ends the session."""
-    session, known, shown = live.session, live.known, ""
-    reader = session.log.attach()
+async def _events(log: EventLog, known: int | None) -> AsyncIterator[tuple[int | None, Event]]:
+    """Yield events after the first `known`, or a follower's if it is None, with their numbers; drafts have none.
+
+    Raises the error that ends the session.
+    """
+    reader, known = log.follow() if known is None else (log.attach(), known)
+    shown = ""
     try:
         while True:
-            events, draft = await session.log.next(reader, known, shown)
+            events, draft = await log.next(reader, known, shown)
             if not events and draft is None:
                 return
             for known, event in enumerate(events, known + 1):  # noqa: B020  it goes on from there
@@ -167,14 +185,17 @@ async def _events(live: _Live) -> AsyncIterator[tuple[int | None, Event]]:
             if draft is not None:
                 yield None, draft
     finally:
-        session.log.detach(reader)
+        log.detach(reader)
 
 
 class _LiveStream(EventSourceResponse):
     """The events of a session; the session outlives it for a while, so that a client can come back."""
 
-    def __init__(self, live: _Live, open_stream: ExitStack) -> None:
-        self._live = live
+    def __init__(
+        self, start: Mapping[str, object], events: AsyncIterator[tuple[int | None, Event]], open_stream: ExitStack
+    ) -> None:
+        self._start = start
+        self._events = events
         self._open_stream = open_stream
         super().__init__(self._chunks(), **stream_options())
 
@@ -183,9 +204,9 @@ class _LiveStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        yield encode_unnumbered("start", self._live.start())
+        yield encode_unnumbered("start", self._start)
         try:
-            async for number, event in _events(self._live):
+            async for number, event in self._events:
                 name = EVENT_NAMES[type(event)]
                 yield encode_unnumbered(name, event) if number is None else encode(number, name, event)
         except ServiceError as error:
@@ -227,7 +248,7 @@ async def _read(websocket: WebSocket, session: LiveSession, start: LiveStart) ->
 
 
 async def _write(websocket: WebSocket, live: _Live) -> None:
-    async for number, event in _events(live):
+    async for number, event in _events(live.session.log, live.known):
         fields = msgspec.to_builtins(event)
         await _send(websocket, EVENT_NAMES[type(event)], fields if number is None else {"id": number, **fields})
 

@@ -71,6 +71,11 @@ class LiveStart(LiveChange):
     beam_size: int = Field(default=4, ge=1, le=MAX_BEAM_SIZE, description="beam width of `revise`")
     glossary: Entries = Field(default={}, description="as of `POST /translate`")
     glossary_id: str | None = Field(default=None, max_length=200, description="as of `POST /translate`")
+    alias: str | None = Field(
+        default=None,
+        pattern="^[A-Za-z0-9_-]{16,64}$",
+        description="a secret name under which followers read this session, and later ones with it",
+    )
     session: str | None = Field(default=None, max_length=64, description="the session to go on with")
     last_event: int = Field(default=0, ge=0, description="the id of its last event that has arrived")
     source_start: int = Field(
@@ -109,6 +114,7 @@ class LiveStart(LiveChange):
             revises=self.revise,
             start=start,
             committed=self.committed,
+            alias=self.alias,
         )
 
     def _policy(self) -> Policy | None:

@@ -1,4 +1,4 @@
-"""The events of a session, for one reader at a time, which may come back after a lost connection."""
+"""The events of a session: for its own reader, which may come back after a lost connection, and for followers."""
 
 import asyncio
 import time
@@ -6,11 +6,12 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from service.errors import NotReady, ServiceError
+from service.errors import NotReady, QueueFull, ServiceError
 from service.live.events import Draft, Event
 
 _KEPT_EVENTS: Final = 1_000
 """Events that a client may be behind, or miss while it has no connection."""
+_MOST_FOLLOWERS: Final = 50
 
 
 class EventLog:
@@ -22,6 +23,8 @@ class EventLog:
         self._draft = Draft(0, "")
         self._has_news = asyncio.Event()
         self._reader = 0
+        self._following = -1
+        self._followers = 0
         self._is_closed = False
         self._failure: ServiceError | None = None
         self.left_at: float | None = time.monotonic()
@@ -53,9 +56,26 @@ class EventLog:
         self._has_news.set()
         return self._reader
 
+    def follow(self) -> tuple[int, int]:
+        """Add a reader beside the only one, which does not keep the session alive.
+
+        Return it and the number of events before the oldest that is kept. Raises `QueueFull`.
+        """
+        if self._followers >= _MOST_FOLLOWERS:
+            raise QueueFull("the session has too many followers; try again later")
+        self._followers += 1
+        return self._following, self._count - len(self._events)
+
+    def dismiss(self) -> None:
+        """Let `next` of all followers raise `NotReady`: they find the session that has taken this one's alias."""
+        self._following -= 1
+        self._has_news.set()
+
     def detach(self, reader: int) -> None:
-        """Note that a reader has left."""
-        if reader == self._reader:
+        """Note that a reader or follower has left."""
+        if reader < 0:
+            self._followers -= 1
+        elif reader == self._reader:
             self.left_at = time.monotonic()
 
     async def next(self, reader: int, known: int, shown: str) -> tuple[list[Event], Draft | None]:
@@ -66,7 +86,7 @@ class EventLog:
         ended the session.
         """
         while True:
-            if reader != self._reader:
+            if reader not in (self._reader, self._following):
                 raise NotReady("another connection has taken the session over")
             if self._count - known > len(self._events):
                 raise NotReady("the session's events have been overtaken; begin a new one")

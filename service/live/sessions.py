@@ -38,6 +38,8 @@ class SessionRequest:
     revises: bool = False
     start: Start = Start()  # noqa: RUF009  it cannot be changed
     committed: str = ""
+    alias: str | None = None
+    """A name of the client's choice by which followers find the session, and the next one that has it."""
 
     def with_glossary(self, glossary: Glossary) -> "SessionRequest":
         """Return the request with a stored glossary."""
@@ -48,6 +50,7 @@ class _Entry(NamedTuple):
     session: LiveSession
     owner: str
     models: Collection[ServedModel]
+    alias: str | None
 
 
 class LiveSessions:
@@ -57,6 +60,7 @@ class LiveSessions:
         self._translator = translator
         self._observer = observer or LiveObserver()
         self._sessions: dict[str, _Entry] = {}
+        self._aliases: dict[str, _Entry] = {}
         self._watching: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._drains = False
@@ -70,14 +74,10 @@ class LiveSessions:
             raise _shutting_down()
         if len(self._sessions) >= MAX_SESSIONS:
             raise QueueFull("too many live sessions; try again later")
-        source, target = self._translator.direction(request.source, request.target)
-        if source == AUTOMATIC:
-            raise InvalidRequest("source", "must be a language: that of a growing text is not detected")
-        if source == target:
-            raise InvalidRequest("target", "is the language of the source")
+        source, target = self._checked(request)
         route = await self._translator.route(source, target)
         is_direct = route.second is None
-        options = request.options if is_direct else _without_attention(request.options)
+        options = request.options if is_direct else replace(request.options, inspect=Inspect())
         decoder: Decoder = (DirectDecoder if is_direct else PivotDecoder)(self._translator, route, options)
         presets = PRESETS if is_direct else WITHOUT_ATTENTION
         policy = request.policy or presets[request.latency]
@@ -91,13 +91,31 @@ class LiveSessions:
             decoder, Options(policy, source, request.revises), account, request.start, committed, self._observer
         )
         name = secrets.token_urlsafe(12)
-        self._sessions[name] = _Entry(session, request.owner, route.models)
+        self._keep(name, _Entry(session, request.owner, route.models, request.alias))
         for model in route.models:
             model.acquire(session)
         self._observer.opened(len(self._sessions))
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
         return name, session
+
+    def _checked(self, request: SessionRequest) -> tuple[str, str]:
+        taken = self._aliases.get(request.alias or "")
+        if taken is not None and taken.owner != request.owner:
+            raise InvalidRequest("alias", "another client has a session of this name")
+        source, target = self._translator.direction(request.source, request.target)
+        if source == AUTOMATIC:
+            raise InvalidRequest("source", "must be a language: that of a growing text is not detected")
+        if source == target:
+            raise InvalidRequest("target", "is the language of the source")
+        return source, target
+
+    def _keep(self, name: str, entry: _Entry) -> None:
+        self._sessions[name] = entry
+        if entry.alias is not None:
+            if (earlier := self._aliases.get(entry.alias)) is not None:
+                earlier.session.log.dismiss()
+            self._aliases[entry.alias] = entry
 
     def find(self, name: str, owner: str) -> LiveSession:
         """Return a session of a caller. Raises `UnknownSession`."""
@@ -106,9 +124,18 @@ class LiveSessions:
             raise UnknownSession
         return entry.session
 
+    def followed(self, name: str) -> LiveSession:
+        """Return the session of an id or alias, for readers: who knows the name may read. Raises `UnknownSession`."""
+        entry = self._sessions.get(name) or self._aliases.get(name)
+        if entry is None:
+            raise UnknownSession
+        return entry.session
+
     def close(self, name: str) -> None:
         """Forget a session whose client needs it no more."""
         if (entry := self._sessions.pop(name, None)) is not None:
+            if entry.alias is not None and self._aliases[entry.alias] is entry:
+                del self._aliases[entry.alias]
             entry.session.close()
             closing = asyncio.create_task(entry.session.account.close())
             self._closing.add(closing)
@@ -138,7 +165,3 @@ class LiveSessions:
 
 def _shutting_down() -> NotReady:
     return NotReady("the server is shutting down; continue on another one")
-
-
-def _without_attention(options: TranslationOptions) -> TranslationOptions:
-    return replace(options, inspect=Inspect())

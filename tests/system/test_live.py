@@ -50,7 +50,7 @@ async def test_policies(server: Server, policy: dict[str, Any]) -> None:
             await say(socket, append=word + " ")
             await asyncio.sleep(0.02)
         events = await until(socket, "segment", segment=1)
-    assert sum(event["event"] == "commit" for event in events) > 4
+    assert sum(event["event"] == "commit" for event in events) > 2  # more than the ends of sentences
 
 
 async def test_whole_sentences_are_what_translate_gives(server: Server, client: httpx.AsyncClient) -> None:
@@ -161,6 +161,7 @@ async def test_wrong_messages_are_answered_and_change_nothing(server: Server, me
         ({**LANGUAGES, "words": 3}, "words: needs a policy"),
         ({**LANGUAGES, "policy": "local_agreement", "words": 9}, "words: must be from 2 to 4"),
         ({**LANGUAGES, "glossary_id": "none"}, "glossary_id: "),
+        ({**LANGUAGES, "alias": "too short"}, "alias: "),
         ({"session": "none"}, "session: no such live session"),
     ],
 )
@@ -214,6 +215,41 @@ async def test_two_writers_and_two_readers(server: Server, client: httpx.AsyncCl
             await say(second, append="sleeps.", end=True)
             assert finished(await rest(second)) == "Le chat dort."
     assert (await client.post("/translate/live/none", json={"append": "x"})).status_code == 404
+
+
+async def test_followers_read_a_session_by_its_id_or_alias(server: Server, client: httpx.AsyncClient) -> None:
+    """Without taking it over, from its beginning; the next session of the alias is told by an error."""
+    alias = "an-alias-of-ours"
+    assert (await client.get(f"/translate/live/{alias}")).status_code == 404
+    async with opened(server.url, **LANGUAGES, alias=alias, append="The cat sleeps. The ") as socket:
+        session = (await until(socket, "segment"))[0]["session"]
+        received: list[list[Any]] = []
+        for name in (session, alias):
+            async with client.stream("GET", f"/translate/live/{name}", headers={"Last-Event-ID": "99"}) as response:
+                received.append([])
+                async for event in read_events(response, UNNUMBERED):
+                    received[-1].append((event.name, event.data))
+                    if event.name == "segment":
+                        break
+        assert received[0] == received[1]
+        assert received[0][0] == ("start", {})  # no id: who follows an alias learns no other name
+        assert "".join(data["text"] for name, data in received[0] if name == "commit") == "Le chat dort. "
+        async with client.stream("GET", f"/translate/live/{alias}") as response:
+            events = read_events(response, UNNUMBERED)
+            while (await anext(events)).name != "segment":
+                pass
+            async with opened(server.url, **LANGUAGES, alias=alias) as second:
+                await until(second, "start")
+                rest_of_first = [event async for event in events]
+                assert (rest_of_first[-1].name, rest_of_first[-1].data["code"]) == ("error", "not_ready")
+                await say(socket, append="dog sleeps. ", end=True)
+                assert finished(await rest(socket)) == "Le chien dort. "  # its own reader has it still
+                assert (await client.get(f"/translate/live/{session}")).status_code == 404
+                async with client.stream("GET", f"/translate/live/{alias}") as third:
+                    await say(second, append="Yes.", end=True)
+                    names = [event.name async for event in read_events(third, UNNUMBERED)]
+                assert names[-1] == "done"
+    assert (await client.get(f"/translate/live/{alias}")).status_code == 404
 
 
 async def test_an_engine_killed_in_mid_sentence(start_server: StartServer) -> None:

@@ -12,7 +12,7 @@ from service.errors import EngineFailed, InvalidRequest, NotReady, QueueFull, Se
 from service.live import event_log
 from service.live import session as module
 from service.live.decoding import Committed, Sentence
-from service.live.events import Commit, Ended, Event, Kept, Revision, Segment
+from service.live.events import Commit, Draft, Ended, Event, Kept, Revision, Segment
 from service.live.options import LiveObserver, Options, Start
 from service.live.policies import Hypothesis, Policy, Token
 from service.live.session import LiveSession
@@ -222,6 +222,23 @@ async def test_a_reader_gets_what_it_lacks() -> None:
         session.log.attach()
         with pytest.raises(NotReady, match="another connection"):
             await waiting
+
+
+async def test_followers_are_so_many_and_do_not_keep_a_session_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "_MOST_FOLLOWERS", 2)
+    async with _opened() as session:
+        log = session.log
+        followers = [log.follow()[0], log.follow()[0]]
+        with pytest.raises(QueueFull, match="followers"):
+            log.follow()
+        assert log.left_at is not None
+        waiting = [asyncio.create_task(log.next(each, 0, "")) for each in (*followers, log.attach())]
+        await asyncio.sleep(0)
+        await _grown(session, "the ")
+        assert [await each for each in waiting] == [([], Draft(0, "THEX"))] * 3
+        log.detach(followers[0])
+        assert log.left_at is None
+        assert log.follow() == (followers[1], 0)
 
 
 async def test_a_client_that_is_too_far_behind_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

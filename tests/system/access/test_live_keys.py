@@ -51,3 +51,14 @@ async def test_sessions_count_as_streams_and_belong_to_their_key(keyed: KeyedSer
             assert [event["code"] for event in await rest(second)] == ["rate_limited"]
         async with opened(keyed.url, session=session, api_key=keyed.keys["free"]) as other:
             assert [event["code"] for event in await rest(other)] == ["unknown_session"]
+
+
+async def test_an_alias_belongs_to_its_key_and_followers_need_none(keyed: KeyedServer) -> None:
+    alias = "0123456789abcdef"
+    async with opened(keyed.url, **REQUEST, api_key=keyed.keys["free"], alias=alias) as socket:
+        await until(socket, "start")
+        async with opened(keyed.url, **REQUEST, api_key=keyed.keys["stream"], alias=alias) as other:
+            [error] = await rest(other)
+        assert error["error"] == "alias: another client has a session of this name"
+        with httpx.stream("GET", f"{keyed.url}/translate/live/{alias}") as response:
+            assert response.status_code == 200
