@@ -1,4 +1,4 @@
-"""The page at `/` and the API viewer at `/docs`: static files, without anything from other hosts."""
+"""The page at `/`, captions and the API viewer: static files, without anything from other hosts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +39,11 @@ router.mount("/docs/viewer", _Files(packages=[("fastapi_offline", "static")]))
 @router.get("/", include_in_schema=False)
 async def page() -> FileResponse:
     return _html("index.html", {"Content-Security-Policy": _POLICY})
+
+
+@router.get("/live", include_in_schema=False)
+async def captions() -> FileResponse:
+    return _html("captions.html", {"Content-Security-Policy": _POLICY})
 
 
 @router.get("/docs", include_in_schema=False)

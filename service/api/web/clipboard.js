@@ -1,6 +1,6 @@
 // Copying a text, with a sign that it is done.
 
-import { setLabel, setSymbol, symbolOf } from "./elements.js";
+import { setFace, symbolOf } from "./elements.js";
 import { t } from "./texts.js";
 
 /** Copy a text; `button` says so for a moment. */
@@ -14,12 +14,8 @@ export async function copy(button, text) {
   const { dataset } = button;
   dataset.label ??= button.title;
   dataset.symbol ??= symbolOf(button);
-  setSymbol(button, "done");
-  setLabel(button, t("Copied"));
-  setTimeout(() => {
-    setSymbol(button, dataset.symbol);
-    setLabel(button, dataset.label);
-  }, 2000);
+  setFace(button, "done", t("Copied"));
+  setTimeout(() => setFace(button, dataset.symbol, dataset.label), 2000);
 }
 
 function copyBySelection(text) {

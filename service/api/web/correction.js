@@ -1,7 +1,7 @@
 // A translation that its reader changes: by another word, another sentence, or by hand. It can be taken back, and be
 // sent to a server that stores suggestions.
 
-import { setLabel, setSymbol } from "./elements.js";
+import { setFace } from "./elements.js";
 import { t } from "./texts.js";
 import { difference } from "./word_menu.js";
 
@@ -122,7 +122,7 @@ export class Correction {
   show(editing) {
     this.editor.hidden = !editing;
     this.target.output.hidden = editing;
-    setSymbol(this.buttons.edit, editing ? "done" : "pencil");
-    setLabel(this.buttons.edit, editing ? t("Done") : t("Correct"));
+    if (editing) setFace(this.buttons.edit, "done", t("Done"));
+    else setFace(this.buttons.edit, "pencil", t("Correct"));
   }
 }

@@ -4,6 +4,17 @@ import { t } from "./texts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** A part of the page, whose elements are found within its root. */
+export class View {
+  constructor(root) {
+    this.root = root;
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+}
+
 /** Build an element with attributes and children; strings become text, never HTML. */
 export function element(name, attributes = {}, children = []) {
   const node = document.createElement(name);
@@ -14,12 +25,12 @@ export function element(name, attributes = {}, children = []) {
 
 /** Build a button that shows one of the page's symbols; its label is for the pointer and for screen readers. */
 export function iconButton(symbol, label, onClick) {
-  const button = element("button", { class: "icon", type: "button", "aria-label": label, title: label });
+  const button = element("button", { class: "icon", type: "button" });
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("aria-hidden", "true");
   drawing.append(document.createElementNS(SVG, "use"));
   button.append(drawing);
-  setSymbol(button, symbol);
+  setFace(button, symbol, label);
   button.addEventListener("click", onClick);
   return button;
 }
@@ -28,13 +39,10 @@ export function symbolOf(button) {
   return button.querySelector("use").getAttribute("href").slice(1);
 }
 
-export function setSymbol(button, symbol) {
+/** Give a button another symbol and label. */
+export function setFace(button, symbol, label) {
   button.querySelector("use").setAttribute("href", `#${symbol}`);
-}
-
-export function setLabel(button, label) {
-  button.setAttribute("aria-label", label);
-  button.title = label;
+  button.ariaLabel = button.title = label;
 }
 
 export function percent(share) {

@@ -1,17 +1,9 @@
 // The hypotheses of a beam: those that live after a step, and those that are finished.
 
-import { decimal, element, percent } from "./elements.js";
+import { decimal, element, percent, View } from "./elements.js";
 import { number, t } from "./texts.js";
 
-export class Hypotheses {
-  constructor(root) {
-    this.root = root;
-  }
-
-  find(selector) {
-    return this.root.querySelector(selector);
-  }
-
+export class Hypotheses extends View {
   /** The hypotheses after the step of the `newest` token, or the last ones there are. */
   showLive({ steps, tokens }, newest) {
     const at = Math.min(steps.length, newest) - 1;

@@ -1,15 +1,15 @@
 // The view "inside the model": one sentence, one chosen token, and the weights and candidates of its step.
 
-import { element, isCaseMark, percent, tokenLabel } from "./elements.js";
+import { element, isCaseMark, percent, tokenLabel, View } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
 import { bar, Hypotheses } from "./hypotheses.js";
 import { t } from "./texts.js";
 import { Triangle } from "./triangle.js";
 
-export class InsideView {
+export class InsideView extends View {
   /** `onSelect(sentence, token)` hears of each selection: a token, or null. */
   constructor(root, onSelect) {
-    this.root = root;
+    super(root);
     this.onSelect = onSelect;
     this.translation = null;
     this.sentence = null;
@@ -22,10 +22,6 @@ export class InsideView {
     this.find("#tokens").addEventListener("keydown", (event) => this.moveByKey(event));
     this.find("#sentence").addEventListener("change", (event) => this.chooseSentence(Number(event.target.value)));
     this.find("#replay").addEventListener("click", () => this.replay());
-  }
-
-  find(selector) {
-    return this.root.querySelector(selector);
   }
 
   /** Begin with a new translation, or with none. */
@@ -150,17 +146,14 @@ export class InsideView {
   }
 
   mark(index) {
-    for (const [kind, nodes] of [
-      ["option", this.find("#tokens").children],
-      ["row", this.table.body.children],
-    ]) {
+    const options = this.find("#tokens").children;
+    for (const nodes of [options, this.table.body.children]) {
       nodes[this.chosen]?.classList.remove("selected");
       nodes[index].classList.add("selected");
-      if (kind === "row") continue;
-      nodes[this.chosen]?.setAttribute("aria-selected", "false");
-      nodes[this.chosen]?.setAttribute("tabindex", "-1");
-      nodes[index].setAttribute("aria-selected", "true");
-      nodes[index].setAttribute("tabindex", "0");
+    }
+    for (const [at, is] of [[this.chosen, false], [index, true]]) {
+      options[at]?.setAttribute("aria-selected", is);
+      options[at]?.setAttribute("tabindex", is ? "0" : "-1");
     }
     this.chosen = index;
   }

@@ -10,11 +10,13 @@ import { showError, wordsOf } from "./errors.js";
 import { Hints } from "./hints.js";
 import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";
+import { AUTOMATIC, preferred } from "./languages.js";
+import { Live } from "./live.js";
 import { OtherWays } from "./other_ways.js";
 import { scrollTogether } from "./panes.js";
 import { answered, checked } from "./server.js";
 import { SourcePane } from "./source_pane.js";
-import { SpeechButton } from "./speech.js";
+import { Dictation, SpeechButton } from "./speech.js";
 import { StateLine } from "./state_line.js";
 import { browser } from "./storage.js";
 import { TargetPane } from "./target_pane.js";
@@ -76,6 +78,36 @@ const voices = [
   new SpeechButton($("listen-source"), () => ({ text: source.text, language: direction.known.source })),
   new SpeechButton($("listen"), () => ({ text: target.text, language: direction.chosen.target })),
 ];
+const live = new Live(
+  { target, state },
+  {
+    fields: () => ({ ...withTerms(null, direction.known), api_key: api.key || undefined, alias }),
+    onCommit: () => readable(false),
+    onKept: () => state.say(t("What is translated already stays.")),
+    onPause: remember,
+    onFinish: () => {
+      remember();
+      state.say("");
+      earlier.add({ text: source.text, translation: target.text, ...direction.chosen });
+    },
+  },
+);
+const dictation = new Dictation($("speak"), {
+  begin: () => {
+    const codes = direction.languages.known.map(({ code }) => code);
+    if (direction.known.source === AUTOMATIC) direction.choose({ source: preferred(codes)[0] });
+    return { text: source.text, language: direction.known.source };
+  },
+  onHear: async (heard, isFinal) => {
+    source.text = heard;
+    setLive(true);
+    await translateLive();
+    if (isFinal) live.send({ final: true });
+  },
+  onFail: (reason) => ($("text-error").textContent = t("The microphone cannot be used: {reason}", { reason })),
+});
+// Captions have the same address each day, which nobody can guess.
+const alias = browser.get("captions", crypto.getRandomValues(new Uint32Array(3)).join("-"));
 let pause = 0; // in typing, before it is translated
 let typing = null;
 
@@ -116,11 +148,13 @@ function begin() {
 function remember() {
   if (direction.chosen.target) writeAddress({ text: source.text, ...direction.chosen });
   $("link").hidden = source.empty || source.text.length > LONGEST_TEXT;
+  $("captions").href = `live?${new URLSearchParams({ session: alias, language: direction.chosen.target })}`;
 }
 
 /** Offer what can be done with a translation that is complete. */
 function readable(is) {
-  for (const id of ["copy", "edit"]) $(id).disabled = !is;
+  $("edit").disabled = !is;
+  $("copy").disabled = !is && !(live.on && target.text !== "");
   if (is) output.tabIndex = 0;
   else output.removeAttribute("tabindex");
   for (const voice of voices) voice.update();
@@ -147,6 +181,7 @@ async function fail(error, { tokens, text: sent }) {
 }
 
 function stop() {
+  dictation.stop();
   if (!translator.running) return;
   translator.stop();
   target.draw();
@@ -159,6 +194,7 @@ function stop() {
 function again(entry) {
   direction.languages.choose(entry);
   source.text = entry.text;
+  if (live.on) live.begin();
   translateNow();
   text.focus();
 }
@@ -166,15 +202,38 @@ function again(entry) {
 function translateNow() {
   clearTimeout(typing);
   typing = null;
-  translator.translate();
+  if (live.on) translateLive();
+  else translator.translate();
+}
+
+/** Translate the text as far as it has come, from a language that is certain. */
+async function translateLive() {
+  await translator.loaded;
+  const detected = direction.known.source === AUTOMATIC ? await hints.other(source.text, AUTOMATIC) : null;
+  if (direction.languages.language(detected)) direction.choose({ source: detected });
+  if (live.on && direction.known.source !== AUTOMATIC) live.update(source.text);
+}
+
+function setLive(on) {
+  if (on === live.on) return;
+  $("live-text").checked = live.on = on;
+  browser.set("live", on);
+  browser.set("captions", alias);
+  translator.reset();
+  if (on) live.begin();
+  else live.end();
+  if (!source.empty) translateNow();
 }
 
 function typed() {
+  dictation.stop(); // it would write over what was typed, and it hears one language
   source.count();
   highlight(null, null);
   clearTimeout(typing);
   hints.clear();
-  if (source.empty) {
+  if (live.on) {
+    translateNow();
+  } else if (source.empty) {
     translator.reset();
     remember();
   } else if ($("typing").checked) {
@@ -231,6 +290,7 @@ for (const pane of [text, output]) {
 $("beam").addEventListener("change", translateNow);
 $("typing").checked = browser.get("typing", true);
 $("typing").addEventListener("change", () => browser.set("typing", $("typing").checked));
+$("live-text").addEventListener("change", () => setLive($("live-text").checked));
 $("inside").open = browser.get("inside", false);
 $("inside").addEventListener("toggle", () => {
   const { open } = $("inside");
@@ -260,6 +320,7 @@ document.addEventListener("keydown", (event) => {
 scrollTogether([text, output]);
 readable(false);
 translator.loaded = connect();
+setLive(browser.get("live", false) === true);
 try {
   await translator.loaded;
   if (!source.empty && !translator.running && typing === null) translateNow();

@@ -1,6 +1,7 @@
-// Reading aloud by the voices that this machine has. Voices that send the text to others are not used.
+// Reading aloud by the voices that this machine has, where those that send the text to others are not used; and
+// dictation by the browser's own recognition of speech.
 
-import { setLabel, setSymbol } from "./elements.js";
+import { setFace } from "./elements.js";
 import { t } from "./texts.js";
 
 export class SpeechButton {
@@ -41,7 +42,57 @@ export class SpeechButton {
 
   show(speaking) {
     this.speaking = speaking;
-    setSymbol(this.button, speaking ? "silence" : "speaker");
-    setLabel(this.button, speaking ? t("Silence") : t("Listen"));
+    if (speaking) setFace(this.button, "silence", t("Silence"));
+    else setFace(this.button, "speaker", t("Listen"));
+  }
+}
+
+const HARMLESS = ["no-speech", "aborted"]; // ends of a recognition, after which it is started again
+
+export class Dictation {
+  /**
+   * `begin()` returns {text, language}: what stands there already, and what will be spoken. `onHear(text, isFinal)`
+   * hears of the whole text with each change of what was heard; `onFail(reason)` why no microphone can be used.
+   */
+  constructor(button, { begin, onHear, onFail }) {
+    Object.assign(this, { button, begin, onHear, onFail });
+    this.recognition = null;
+    this.Recognition = globalThis.SpeechRecognition ?? globalThis.webkitSpeechRecognition;
+    button.hidden = !this.Recognition;
+    button.addEventListener("click", () => (this.recognition ? this.stop() : this.start()));
+  }
+
+  start() {
+    const { text, language } = this.begin();
+    const before = text === "" || /\s$/.test(text) ? text : `${text}\n`;
+    const settings = { lang: language, continuous: true, interimResults: true };
+    const recognition = (this.recognition = Object.assign(new this.Recognition(), settings));
+    const on = (name, take) =>
+      recognition.addEventListener(name, (event) => this.recognition === recognition && take(event));
+    on("result", ({ results }) => {
+      // What ends with a silence is a line of its own: recognisers write no full stops.
+      const heard = [...results].map(({ 0: best, isFinal }) => best.transcript.trim() + (isFinal ? "\n" : " "));
+      this.onHear(before + heard.join("").trimEnd(), results[results.length - 1].isFinal);
+    });
+    on("error", ({ error }) => {
+      if (HARMLESS.includes(error)) return;
+      this.stop();
+      this.onFail(error);
+    });
+    on("end", () => this.start());
+    recognition.start();
+    this.show();
+  }
+
+  stop() {
+    const { recognition } = this;
+    this.recognition = null;
+    recognition?.stop();
+    this.show();
+  }
+
+  show() {
+    if (this.recognition) setFace(this.button, "silence", t("Stop listening"));
+    else setFace(this.button, "microphone", t("Speak. The browser may send your voice to its maker."));
   }
 }

@@ -28,8 +28,9 @@ export class TargetPane {
     output.addEventListener("blur", () => this.mark([]));
   }
 
+  /** The translation; of a live one, what is committed. */
   get text() {
-    return this.output.textContent;
+    return (this.output.querySelector(".committed") ?? this.output).textContent;
   }
 
   get empty() {

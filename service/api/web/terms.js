@@ -20,12 +20,11 @@ export class TermsView {
     return browser.list(PLACE, ["term", "translation", "source", "target"]);
   }
 
-  /** The terms of a text in the chosen languages, as a request has them; undefined without any. */
+  /** The terms of a text in the chosen languages, as a request has them, or of any text; undefined without any. */
   glossary(text, { source, target }) {
-    const lower = text.toLowerCase();
+    const occurs = (term) => text === null || text.toLowerCase().includes(term.toLowerCase());
     const found = this.terms.filter(
-      (each) =>
-        each.target === target && [each.source, AUTOMATIC].includes(source) && lower.includes(each.term.toLowerCase()),
+      (each) => each.target === target && [each.source, AUTOMATIC].includes(source) && occurs(each.term),
     );
     return found.length > 0 ? Object.fromEntries(found.map(({ term, translation }) => [term, translation])) : undefined;
   }

@@ -1,20 +1,16 @@
 // The masked self-attention of one sentence: for each token, the weights of the tokens before it.
 
-import { element, percent, tokenLabel } from "./elements.js";
+import { element, percent, tokenLabel, View } from "./elements.js";
 import { columnHeader, emptyTable, heatCell, rowHeader, weighted } from "./heat.js";
 import { number, t } from "./texts.js";
 
-export class Triangle {
+export class Triangle extends View {
   /** `onSelect(index)` hears of a row that was clicked. */
   constructor(root, onSelect) {
-    this.root = root;
+    super(root);
     this.onSelect = onSelect;
     this.layer = -1; // the last one, until somebody chooses
     this.find("#layer").addEventListener("change", (event) => this.chooseLayer(Number(event.target.value)));
-  }
-
-  find(selector) {
-    return this.root.querySelector(selector);
   }
 
   open(sentence) {

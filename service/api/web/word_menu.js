@@ -1,17 +1,18 @@
 // The menu of a word of the translation: other words, other sentences, a word of one's own, or a term to keep.
 
-import { element } from "./elements.js";
+import { element, View } from "./elements.js";
 import { t } from "./texts.js";
 
 const GAP = 6;
 
-export class WordMenu {
+export class WordMenu extends View {
   /**
    * `ways` knows other ways to say a sentence. `onChange(number, text)` hears of another translation of a sentence, and
    * `onTerm(term, translation)` of a term to keep.
    */
   constructor(root, { ways, onChange, onTerm }) {
-    Object.assign(this, { root, ways, onChange, onTerm });
+    super(root);
+    Object.assign(this, { ways, onChange, onTerm });
     this.word = null;
     this.own = this.find(".own input");
     [this.term, this.translation] = root.querySelectorAll(".term input");
@@ -20,10 +21,6 @@ export class WordMenu {
     this.find(".close").addEventListener("click", () => root.hidePopover());
     root.addEventListener("keydown", (event) => this.moveByKey(event));
     root.addEventListener("toggle", ({ newState }) => newState === "closed" && (this.word = null));
-  }
-
-  find(selector) {
-    return this.root.querySelector(selector);
   }
 
   /** Open the menu for a word: its `sentence` and the `whole` translation of it, in which it has a place. */
@@ -130,11 +127,16 @@ export class WordMenu {
 /** Return what two sentences have in common at the beginning, what is new in the other, and its end; by whole words. */
 export function difference(one, other) {
   const [before, after] = [one, other].map((text) => text.split(/(?<=\s)/));
-  const least = Math.min(before.length, after.length);
-  let first = 0;
-  while (first < least - 1 && before[first] === after[first]) first += 1;
-  let last = 0;
-  while (last < least - first - 1 && before.at(-1 - last) === after.at(-1 - last)) last += 1;
+  const [first, last] = common(before, after, Math.min(before.length, after.length) - 1);
   const end = after.length - last;
   return [after.slice(0, first), after.slice(first, end), after.slice(end)].map((parts) => parts.join(""));
+}
+
+/** Return how many elements two arrays have in common at the beginning, and at the end; `most` in all. */
+export function common(one, other, most = Math.min(one.length, other.length)) {
+  let first = 0;
+  while (first < most && one[first] === other[first]) first += 1;
+  let last = 0;
+  while (last < most - first && one.at(-1 - last) === other.at(-1 - last)) last += 1;
+  return [first, last];
 }

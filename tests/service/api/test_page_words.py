@@ -34,7 +34,8 @@ class _Words(HTMLParser):
 
 def _words() -> set[str]:
     words = _Words()
-    words.feed((_WEB / "index.html").read_text())
+    for page_name in ("index.html", "captions.html"):
+        words.feed((_WEB / page_name).read_text())
     in_modules = {
         match for module in _WEB.glob("*.js") for match in re.findall(r'\bt\(\s*"([^"]*)"', module.read_text())
     }
