@@ -32,14 +32,16 @@ async def _quality(file: Path, count: int, policies: Sequence[Policy], picture: 
 def _draw(scores: Sequence[Score], picture: Path) -> None:
     figure = Figure(figsize=(7, 4.5))
     axes = figure.subplots()
-    for kind in dict.fromkeys(
-        (each.policy.name, each.policy.words * (each.policy.name == "align_att")) for each in scores
-    ):
-        own = [each for each in scores if (each.policy.name, each.policy.words * (kind[0] == "align_att")) == kind]
-        own.sort(key=lambda each: each.adaptive_lagging)
-        label = f"{kind[0]} {kind[1]}" if kind[1] else kind[0]
-        axes.plot([each.adaptive_lagging for each in own], [each.quality for each in own], "o-", label=label)
-    axes.set(xlabel="LAAL in words", ylabel="BLEU in % of whole sentences", xlim=(1.5, 9))
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for each in scores:
+        name, words, _ = each.policy
+        if name == "sentence":
+            continue  # far behind all others
+        label = f"{name} {words}" if name == "align_att" else name
+        curves.setdefault(label, []).append((each.adaptive_lagging, each.quality))
+    for label, points in curves.items():
+        axes.plot(*zip(*sorted(points), strict=True), "o-", label=label)
+    axes.set(xlabel="LAAL in words", ylabel="BLEU in % of whole sentences", xlim=(2, 9))
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(picture, bbox_inches="tight")
@@ -63,7 +65,8 @@ def _speakers(speakers: int, rate: float, seconds: float) -> None:
     figures = ", ".join(
         f"p{share:.0%}".replace("%", "") + f" {1000 * waits.percentile(share):.0f} ms" for share in (0.5, 0.9, 0.99)
     )
-    print(f"{speakers} speakers at {rate:.0f} words a minute, {len(waits.seconds)} updates with an event: {figures}")
+    share = f"{len(waits.seconds)} of {waits.words} words with an event before the next one"
+    print(f"{speakers} speakers at {rate:.0f} words a minute, {share}: {figures}")
 
 
 def _safety(sessions: int, updates: int) -> int:

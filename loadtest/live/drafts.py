@@ -41,14 +41,10 @@ def _drafts(*, allowed: bool) -> Iterator[None]:
     submit = EnginePool.submit
 
     def without(pool: EnginePool, request: GenerationRequest, scope: str | None = None) -> Reader:
-        return submit(pool, request if allowed else _without_draft(request), scope)
+        return submit(pool, request if allowed else replace(request, draft=[]), scope)
 
     with patch.object(EnginePool, "submit", without):
         yield
-
-
-def _without_draft(request: GenerationRequest) -> GenerationRequest:
-    return replace(request, draft=[])
 
 
 def _steps(service: ServiceContext) -> float:

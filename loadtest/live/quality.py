@@ -21,10 +21,10 @@ from service.settings import Settings
 from service.translation.options import TranslationOptions
 
 CURVE: Final = (
-    *(Policy("align_att", 1, share) for share in (0.6, 0.4, 0.3, 0.2, 0.1)),
-    *(Policy("align_att", 2, share) for share in (0.4, 0.2, 0.1)),
+    *(Policy("align_att", 1, share) for share in (0.6, 0.4, 0.3, 0.2, 0.15, 0.1)),
+    *(Policy("align_att", 2, share) for share in (0.5, 0.3, 0.2, 0.1)),
     *(Policy("local_agreement", count) for count in (2, 3)),
-    *(Policy("wait_k", words) for words in (1, 2, 3, 5)),
+    *(Policy("wait_k", words) for words in (2, 3, 5)),
     Policy("sentence"),
 )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
@@ -24,9 +25,10 @@ _WAIT_SECONDS: Final = 1.0
 
 
 class Waits(NamedTuple):
-    """Seconds from each word to the next event of its session, or until the next word if there was none."""
+    """Seconds from a word to the next event of its session, of those words that had one before the next word."""
 
     seconds: list[float]
+    words: int
 
     def percentile(self, share: float) -> float:
         ordered = sorted(self.seconds)
@@ -39,7 +41,7 @@ async def speak(url: str, speakers: int, words_a_minute: float, seconds: float) 
     end = time.monotonic() + seconds
     starts = [generator.uniform(0, 60 / words_a_minute) for _ in range(speakers)]
     waits = await asyncio.gather(*(_speaker(url, 60 / words_a_minute, start, end) for start in starts))
-    return Waits([each for own in waits for each in own])
+    return Waits([each for own in waits for each in own if each < math.inf], sum(map(len, waits)))
 
 
 async def _speaker(url: str, interval: float, start: float, end: float) -> list[float]:
@@ -55,16 +57,12 @@ async def _speaker(url: str, interval: float, start: float, end: float) -> list[
             sent = time.monotonic()
             await _say(socket, {"append": words[number % len(words)] + " "})
             spoken += interval
-            is_first = True
-            while True:
-                try:
-                    async with asyncio.timeout_at(spoken):
+            waits.append(math.inf)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(spoken):
+                    while True:
                         await socket.recv()
-                except TimeoutError:
-                    break
-                if is_first:
-                    waits.append(time.monotonic() - sent)
-                    is_first = False
+                        waits[-1] = min(waits[-1], time.monotonic() - sent)
     return waits
 
 

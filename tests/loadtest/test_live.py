@@ -41,5 +41,5 @@ def test_erasure_counts_words_that_were_replaced() -> None:
 def test_names_and_percentiles() -> None:
     assert name_of(PRESETS["low"]).endswith("(low)")
     assert name_of(Policy("wait_k", 3)) == "wait_k 3"
-    assert Waits([3.0, 1.0, 2.0]).percentile(0.5) == 2.0
+    assert Waits([3.0, 1.0, 2.0], 4).percentile(0.5) == 2.0
     assert table([("a", "b"), ("1", "2")]) == "| a | b |\n|---|---|\n| 1 | 2 |"
