@@ -193,16 +193,6 @@ async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -
             assert _counts(server)["generated"] == before["generated"]
 
 
-async def test_the_limit_is_kept(start_server: StartServer) -> None:
-    with start_server("--cache-mb", "1") as server:
-        async with _client(server) as client:
-            for number in range(16):
-                await stream(client, " ".join(f"{number} {each}" for each in SENTENCES))
-        counts = _counts(server)
-    assert counts["evictions"] > 0
-    assert 900_000 < counts["bytes"] <= 1_000_000
-
-
 def test_a_glossary_is_kept_for_its_key_and_everybody_pays(tmp_path: Path) -> None:
     with closing(KeyStore(tmp_path / "keys.db", create=True)) as file:
         keys = [file.add(name, KeyLimits()) for name in ("a", "b")]

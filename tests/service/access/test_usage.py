@@ -215,12 +215,6 @@ def test_a_stream_without_a_name_is_never_resumed() -> None:
     assert not signer.accepts(KIOSK, UNSIGNED._replace(signature=signer.sign(KIOSK, UNSIGNED)))
 
 
-async def test_servers_with_one_key_file_accept_each_other_s_signatures(keyed: Keyed, opened: Open, key: str) -> None:
-    other = await opened(keys=keyed.path)
-    _, signature = await keyed.resume("")
-    assert await _resume(other, await other.admit(key, None), signature) == (0, signature)
-
-
 SECRETS = ("one secret of a dozen", "another secret of ours")
 
 

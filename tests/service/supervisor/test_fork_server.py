@@ -186,17 +186,6 @@ def test_lenders_have_numbers_of_their_own() -> None:
     assert zygote.number_lenders(object(), MOST_LENDERS - 6) == 6
 
 
-async def test_a_fork_server_that_does_not_answer_is_replaced() -> None:
-    async with running() as replicas:
-        first, second = replicas.engines
-        text = await _ids(submitted(first, REQUEST))
-        gone = replicas.forking()
-        os.kill(gone, signal.SIGSTOP)
-        await replicas.lose(first, text)
-        assert replicas.forking() != gone
-        await replicas.lose(second, text)
-
-
 _ANSWERS_LATER: Final = """\
 #!{python} -P
 import os, runpy, sys, time
