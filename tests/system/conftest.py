@@ -40,8 +40,29 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.process = process
+        self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.log = log
+
+    def client(self, timeout: float = 60, **options: Any) -> httpx.AsyncClient:
+        """Return a client that opens a connection for each request.
+
+        One that the server closes for idleness just as it is used again would look like a request that was lost.
+        """
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        return httpx.AsyncClient(base_url=self.url, timeout=timeout, limits=limits, **options)
+
+    def ask(self, q: str | list[str], source: str, target: str, **options: object) -> httpx.Response:
+        """Return the response to a request for a translation."""
+        return httpx.post(
+            f"{self.url}/translate", json={"q": q, "source": source, "target": target} | options, timeout=60
+        )
+
+    def translated(self, q: str | list[str], source: str, target: str, **options: object) -> Any:
+        """Return the answer to a request that must be served."""
+        answer = self.ask(q, source, target, **options)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -222,7 +243,6 @@ def documented(server: Server) -> DocumentedStatuses:
 
 @pytest.fixture
 async def client(server: Server, documented: DocumentedStatuses) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     hooks: dict[str, list[Callable[..., Any]]] = {"response": [documented]}
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits, event_hooks=hooks) as client:
+    async with server.client(event_hooks=hooks) as client:
         yield client

@@ -39,11 +39,6 @@ def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def _client(server: Server) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
-
-
 def _repeatable(events: list[Event]) -> list[Event]:
     """Return the events without what tells one request from another, and without times."""
     assert events[-1].name == "done"
@@ -67,7 +62,7 @@ def _counts(server: Server) -> dict[str, float]:
 async def test_every_event_is_the_same(cached: Server, server: Server, options: dict[str, Any]) -> None:
     """All texts, log-probabilities and ids, decoded and replayed; also the rest of a stream that is resumed."""
     text = _text(options)
-    async with _client(server) as plain, _client(cached) as client:
+    async with server.client() as plain, cached.client() as client:
         expected = _repeatable(await stream(plain, text, **options))
         assert _repeatable(await stream(client, text, **options)) == expected
         before = _counts(cached)
@@ -89,7 +84,7 @@ async def test_every_event_is_the_same(cached: Server, server: Server, options: 
 )
 async def test_what_is_not_kept_is_decoded_again(cached: Server, options: dict[str, Any]) -> None:
     """Samples whose seed nobody gave, and what is inspected."""
-    async with _client(cached) as client:
+    async with cached.client() as client:
         before = _counts(cached)
         first = _repeatable(await stream(client, PLAIN, **options))
         between = _counts(cached)
@@ -101,7 +96,7 @@ async def test_what_is_not_kept_is_decoded_again(cached: Server, options: dict[s
 
 async def test_many_clients_with_the_same_page_share_one_decode(cached: Server, server: Server) -> None:
     page = " ".join(SENTENCES[40:70])
-    async with _client(server) as plain, _client(cached) as client:
+    async with server.client() as plain, cached.client() as client:
         expected = _repeatable(await stream(plain, page))
         before = _counts(cached)
         pages = await asyncio.gather(*(stream(client, page) for _ in range(32)))
@@ -118,7 +113,7 @@ async def test_both_models_of_a_pivot_are_spared(start_server: StartServer, tmp_
     (tmp_path / "models" / "en-fr").symlink_to(EMBEDDED_MODEL)
     relabel_embedded_model(tmp_path / "models" / "fr-it", "fr-it")
     with start_server("--models", str(tmp_path / "models"), "--cache-mb", "8") as server:
-        async with _client(server) as client:
+        async with server.client() as client:
             first = _repeatable(await stream(client, PLAIN, target="it", temperature=0.5))
             assert _counts(server)["misses"] == 1, "only the second model samples"
             greedy = _repeatable(await stream(client, PLAIN, target="it"))
@@ -134,10 +129,10 @@ async def test_an_engine_dies_under_shared_decodes(cached: Server, server: Serve
     """Each reader gets every event once, those that had begun and those that come later."""
     # So many that the engine cannot have decoded them all before it is looked at.
     text = " ".join(f"{sentence[:-1]} in {year}." for year in range(1990, 1995) for sentence in SENTENCES)
-    async with _client(server) as client:
+    async with server.client() as client:
         expected = _repeatable(await stream(client, text, **options))
     before, restarts = _counts(cached), cached.metric("dragoman_engine_restarts_total")
-    async with _client(cached) as client:
+    async with cached.client() as client:
         readers = [asyncio.create_task(stream(client, text, **options)) for _ in range(4)]
         await asyncio.to_thread(cached.wait_until_busy)
         os.kill(cached.wait_for_engine(), signal.SIGKILL)
@@ -159,7 +154,7 @@ async def test_a_client_that_leaves_takes_nothing_from_others(cached: Server) ->
     """The first of two, in the middle; when the other one leaves, too, the engine has nothing to do."""
     text = " ".join(SENTENCES)
     body = {"q": text, **REQUEST, "beam_size": 4}
-    async with _client(cached) as client:
+    async with cached.client() as client:
         stays = asyncio.create_task(stream(client, text, beam_size=4))
         async with client.stream("POST", "/translate", json=body) as leaves:
             events = read_events(leaves)
@@ -182,7 +177,7 @@ async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -
     """Another client is served meanwhile."""
     with start_server("--cache-mb", "32", "--client-timeout-seconds", "1", "--max-characters", "1000000") as server:
         text = LONG_TEXT * 4
-        async with _client(server) as client:
+        async with server.client() as client:
             await stream(client, text)
             before = _counts(server)
             async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as stuck:
@@ -191,6 +186,16 @@ async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -
                 assert (await stream(client, SENTENCES[0]))[-1].name == "done"
                 assert stuck.status_code == 200
             assert _counts(server)["generated"] == before["generated"]
+
+
+async def test_the_limit_is_kept(start_server: StartServer) -> None:
+    with start_server("--cache-mb", "1") as server:
+        async with server.client() as client:
+            for number in range(16):
+                await stream(client, " ".join(f"{number} {each}" for each in SENTENCES))
+        counts = _counts(server)
+    assert counts["evictions"] > 0
+    assert 900_000 < counts["bytes"] <= 1_000_000
 
 
 def test_a_glossary_is_kept_for_its_key_and_everybody_pays(tmp_path: Path) -> None:

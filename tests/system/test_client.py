@@ -29,10 +29,6 @@ def _repeatable(events: list[Event]) -> list[object]:
     ]
 
 
-def _port(server: Server) -> int:
-    return int(server.url.rsplit(":", 1)[1])
-
-
 @pytest.fixture(scope="module")
 def whole(server: Server) -> list[Event]:
     with Client(server.url) as client:
@@ -55,7 +51,7 @@ def _cuts(length: int) -> list[list[int]]:
 @pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
 def test_a_stream_outlives_its_connection(server: Server, whole: list[Event], length: int, reset: bool) -> None:
     for cuts in _cuts(length):
-        with cutting_proxy(_port(server), cuts, reset=reset) as proxy, Client(proxy.url) as client:
+        with cutting_proxy(server.port, cuts, reset=reset) as proxy, Client(proxy.url) as client:
             events = list(client.stream(TEXT, **DIRECTION))
         assert _repeatable(events) == _repeatable(whole), cuts
         done = events[-1]
@@ -66,7 +62,7 @@ def test_a_stream_outlives_its_connection(server: Server, whole: list[Event], le
 
 async def test_so_does_the_asynchronous_one(server: Server, whole: list[Event], length: int) -> None:
     for cuts in _cuts(length)[::3]:
-        with cutting_proxy(_port(server), cuts, reset=True) as proxy:
+        with cutting_proxy(server.port, cuts, reset=True) as proxy:
             async with AsyncClient(proxy.url) as client:
                 assert _repeatable([event async for event in client.stream(TEXT, **DIRECTION)]) == _repeatable(whole), (
                     cuts
@@ -77,7 +73,7 @@ async def test_so_does_the_asynchronous_one(server: Server, whole: list[Event], 
 def test_whatever_it_decodes_with(server: Server, options: dict[str, Any]) -> None:
     with Client(server.url) as client:
         expected = client.translate([TEXT, "Yes."], **DIRECTION, **options)
-    with cutting_proxy(_port(server), [700, 3000], reset=True) as proxy, Client(proxy.url) as client:
+    with cutting_proxy(server.port, [700, 3000], reset=True) as proxy, Client(proxy.url) as client:
         assert client.translate([TEXT, "Yes."], **DIRECTION, **options) == expected
         assert proxy.connections == 3
 

@@ -33,7 +33,7 @@ async def _connection(
     plain.setblocking(False)
     if slow:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", int(server.url.rsplit(":", 1)[1])))
+    await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", server.port))
     reader, writer = await asyncio.open_connection(sock=plain, limit=2048 if slow else 1 << 16)
     try:
         yield reader, writer
@@ -197,8 +197,7 @@ async def test_large_and_broken_requests_leave_nothing_behind(impatient: Server)
             assert (await client.post("/translate", json=body)).status_code == 200
 
     async def crowd(*larger: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=impatient.url, timeout=60, limits=limits) as client:
+        async with impatient.client() as client:
             small = [stream(client, sentence) for sentence in SENTENCES[:80]]
             await asyncio.gather(*small, *(each(client) for each in larger))
         await _until_descriptors(impatient, before)

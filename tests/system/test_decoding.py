@@ -11,7 +11,7 @@ import pytest
 
 from model.case_marks import VISIBLE
 from tests.system.conftest import COMPILES, Server, StartServer
-from tests.system.sentences import SENTENCES
+from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
 TEXT = "I see a cat. The old man is waiting for my friends."
@@ -231,6 +231,16 @@ async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.Asy
     together = await asyncio.gather(*(_answer(client, text, **options[i % 4]) for i, text in enumerate(texts)))
     same = sum(one == other for one, other in zip(alone, together, strict=True))
     assert same >= (len(texts) if COMPILES else 38)
+    server.wait_for_metric("dragoman_slots_used", 0)
+
+
+async def test_a_client_that_leaves_frees_all_the_slots_of_its_beams(client: httpx.AsyncClient, server: Server) -> None:
+    body = {"q": LONG_TEXT, "beam_size": 4, **REQUEST}
+    async with client.stream("POST", "/translate", json=body) as response:
+        events = read_events(response)  # kept: dropping it would close the stream
+        async for event in events:
+            if event.name == "token":
+                break
     server.wait_for_metric("dragoman_slots_used", 0)
 
 

@@ -44,13 +44,8 @@ def limited(crowded: Server) -> Iterator[Callable[[int], None]]:
     crowded.wait_until_ready()
 
 
-def _client(server: Server) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
-
-
 def _connection(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1])), timeout=60)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
 def _open_descriptors(pid: int) -> int:
@@ -71,7 +66,7 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(
     """Connections over the limit are not kept, and nothing spins; a stream that runs does not mind; and when the crowd
     has left, those who come are served, with nothing left of it."""
     pid, text = crowded.process.pid, " ".join(SENTENCES * 4)
-    async with _client(crowded) as client:
+    async with crowded.client() as client:
         expected = text_of(await stream(client, text))
         async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
             events = read_events(response)
@@ -100,7 +95,7 @@ async def test_who_holds_a_connection_and_says_nothing_keeps_nobody_out(
     """However many do: probes are answered, streams are let in, and an engine that dies is replaced."""
     text = " ".join(SENTENCES * 4)  # long enough to be running when the engine is killed
     with ExitStack() as crowd:
-        async with _client(crowded) as client:
+        async with crowded.client() as client:
             expected = text_of(await stream(client, text))
             limited(_open_descriptors(crowded.process.pid) + 48)
             for _ in range(100):
@@ -147,7 +142,7 @@ async def test_with_the_least_number_of_files_no_stream_is_lost(
     crowded: Server, limited: Callable[[int], None]
 ) -> None:
     limited(100)
-    async with _client(crowded) as client:
+    async with crowded.client() as client:
         alone = [text_of(await stream(client, sentence)) for sentence in SENTENCES[:40]]
         together = await asyncio.gather(*(stream(client, sentence) for sentence in SENTENCES[:40]))
     assert [text_of(events) for events in together] == alone
@@ -210,7 +205,7 @@ async def test_a_drain_of_many_streams_loses_none(start_server: StartServer) -> 
     with start_server("--slots", "16", "--max-waiting", "1000") as server:
         texts = [" ".join((SENTENCES * 2)[number : number + 20]) for number in range(40)]
         everybody = asyncio.Barrier(len(texts) + 1)
-        async with _client(server) as client:
+        async with server.client() as client:
             expected = [text_of(await stream(client, text)) for text in texts]
 
             async def one(text: str) -> list[Event]:

@@ -19,10 +19,7 @@ EXAMPLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in _P
 
 
 def _translate(server: Server, q: str | list[str], **options: Any) -> Any:
-    body = {"q": q, **LANGUAGES, "glossary": GLOSSARY, **options}
-    response = httpx.post(f"{server.url}/translate", json=body, timeout=60)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return server.translated(q, **LANGUAGES, **{"glossary": GLOSSARY} | options)
 
 
 @pytest.mark.parametrize(

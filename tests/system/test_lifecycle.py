@@ -16,18 +16,11 @@ from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
 
-def _client(server: Server) -> httpx.AsyncClient:
-    # Each request on a connection of its own: one that the server closes for idleness just as it is used again
-    # would look like a request that was lost.
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits)
-
-
 async def test_not_ready_until_the_model_has_answered(start_server: StartServer) -> None:
     with start_server(ready=False) as server:
         answers: list[tuple[int, int]] = []
         deadline = time.monotonic() + 60
-        async with _client(server) as client:
+        async with server.client() as client:
             while not answers or answers[-1][0] != 200:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.05)
@@ -49,7 +42,7 @@ async def test_not_ready_until_the_model_has_answered(start_server: StartServer)
 async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: StartServer) -> None:
     with start_server("--slots", "1", "--max-waiting", "1") as server:
         [engine] = server.engine_pids()
-        async with _client(server) as client:
+        async with server.client() as client:
             async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
                 events = read_events(response)
                 assert (await anext(events)).name == "start"
@@ -72,7 +65,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: Sta
 async def test_two_replicas_share_the_work_and_end_with_the_http_process(start_server: StartServer) -> None:
     with start_server("--replicas", "2", "--threads", "1", "--slots", "4") as server:
         assert len(server.engine_pids()) == 2
-        async with _client(server) as client:
+        async with server.client() as client:
             texts = [" ".join(SENTENCES[i : i + 60]) for i in range(12)]
             one_by_one = [text_of(await stream(client, text)) for text in texts]
             before = [processor_seconds(pid) for pid in server.engine_pids()]
@@ -89,7 +82,7 @@ async def test_two_replicas_share_the_work_and_end_with_the_http_process(start_s
 async def test_a_second_sigterm_does_not_wait(start_server: StartServer) -> None:
     with start_server() as server:
         body = {"q": LONG_TEXT, **REQUEST}
-        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+        async with server.client() as client, client.stream("POST", "/translate", json=body) as response:
             events = read_events(response)
             await anext(events)
             server.process.send_signal(signal.SIGTERM)
@@ -105,7 +98,7 @@ async def test_a_drain_waits_for_a_slow_reader(start_server: StartServer) -> Non
     with start_server("--max-characters", "5000000") as server:
         text = "1. 2. 3. 4. 5. 6. 7. 8. 9.\n" * 150_000  # far more than the sockets hold
         body = {"q": text, **REQUEST}
-        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+        async with server.client() as client, client.stream("POST", "/translate", json=body) as response:
             lines = response.aiter_lines()
             await anext(lines)
             server.process.send_signal(signal.SIGTERM)
@@ -132,7 +125,7 @@ def test_a_model_py_where_the_server_is_started_is_not_run(tmp_path: Path) -> No
 async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: StartServer) -> None:
     """Submitting and cancelling while it dies: every request has an outcome, and none stays behind."""
     with start_server("--slots", "4", "--max-waiting", "1000") as server:
-        async with _client(server) as client:
+        async with server.client() as client:
 
             async def one(text: str) -> str:
                 while True:
@@ -165,7 +158,7 @@ async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: Start
 async def test_a_stream_that_outlasts_the_drain_ends_with_an_error(start_server: StartServer) -> None:
     with start_server("--drain-seconds", "0.2") as server:
         body = {"q": LONG_TEXT, **REQUEST}
-        async with _client(server) as client, client.stream("POST", "/translate", json=body) as response:
+        async with server.client() as client, client.stream("POST", "/translate", json=body) as response:
             events = read_events(response)
             assert (await anext(events)).name == "start"
             server.process.send_signal(signal.SIGTERM)

@@ -26,10 +26,6 @@ def group() -> Iterator[MemoryGroup]:
         yield made
 
 
-def _client(server: Server) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, timeout=60)
-
-
 async def _ask(client: httpx.AsyncClient) -> list[httpx.Response]:
     return await asyncio.gather(*(client.post("/translate", json=body) for body in LARGE))
 
@@ -50,7 +46,7 @@ async def test_a_step_without_memory_fails_its_own_requests(
         [engine] = server.engine_pids()
         limits = resource.prlimit(engine, resource.RLIMIT_DATA)
         resource.prlimit(engine, resource.RLIMIT_DATA, (_data(engine), limits[1]))
-        async with _client(server) as client:
+        async with server.client() as client:
             answers = await _ask(client)
             failed = [answer for answer in answers if answer.status_code != 200]
             assert {(answer.status_code, answer.json()["code"]) for answer in failed} <= {(500, "engine_failed")}
@@ -67,7 +63,7 @@ async def test_an_engine_that_the_kernel_kills_for_memory_costs_nobody_an_answer
 ) -> None:
     """Another, with memory, takes over what it had; only requests in between are refused."""
     with start_server(*ROOMY) as server:
-        async with _client(server) as client:
+        async with server.client() as client:
             [engine] = server.engine_pids()
             group.limit(8 << 20)
             group.take(engine)  # alone: of several, the kernel chooses

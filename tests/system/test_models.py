@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -11,13 +10,6 @@ from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import Server, StartServer, run_server
 from tests.system.models import relabel_embedded_model, write_model
-
-
-def _translate(server: Server, q: str | list[str], source: str, target: str, **options: object) -> Any:
-    body = {"q": q, "source": source, "target": target, **options}
-    answer = httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> It
 
 def test_each_direction_goes_to_its_model(served: Server, server: Server) -> None:
     text = "The cat sat on the mat."
-    assert _translate(served, text, "en", "fr") == _translate(server, text, "en", "fr")
+    assert served.translated(text, "en", "fr") == server.translated(text, "en", "fr")
     assert served.metric("dragoman_generated_tokens_total", 'model="a-german"') > 0  # the probe at its start
 
 
@@ -47,9 +39,9 @@ def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None
         return [served.metric("dragoman_generated_tokens_total", f'model="{name}-german"') for name in "ab"]
 
     before = written()
-    _translate(served, "die Katze", "de", "en", max_new_tokens=5)
+    served.translated("die Katze", "de", "en", max_new_tokens=5)
     assert [after - earlier for after, earlier in zip(written(), before, strict=True)] == [5, 0]
-    _translate(served, "the cat", "en", "de", max_new_tokens=4)
+    served.translated("the cat", "en", "de", max_new_tokens=4)
     assert [after - earlier for after, earlier in zip(written(), before, strict=True)] == [5, 4]
 
 
@@ -80,11 +72,11 @@ def test_a_language_in_a_script_has_its_name(start_server: StartServer, tmp_path
 
 def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
     texts = ["Where is the station?", "Wo ist der Bahnhof?"]
-    answer = _translate(served, texts, "auto", "en", max_new_tokens=5)
+    answer = served.translated(texts, "auto", "en", max_new_tokens=5)
     assert [each["language"] for each in answer["detectedLanguage"]] == ["en", "de"]
-    german = _translate(served, texts[1], "de", "en", max_new_tokens=5)["translatedText"]
+    german = served.translated(texts[1], "de", "en", max_new_tokens=5)["translatedText"]
     assert answer["translatedText"] == [texts[0], german]
-    answer = _translate(served, texts[0], "auto", "fr")
+    answer = served.translated(texts[0], "auto", "fr")
     assert answer["detectedLanguage"]["language"] == "en"
     assert "pivot" not in answer
 
@@ -93,7 +85,7 @@ def test_what_a_model_cannot_do_is_refused_by_its_limits(served: Server) -> None
     body = {"q": "die Katze", "source": "de", "target": "en", "max_new_tokens": 97}
     answer = httpx.post(f"{served.url}/translate", json=body)
     assert (answer.status_code, answer.json()["error"]) == (400, "max_new_tokens: the limit is 96")
-    assert "dans" in _translate(served, "We live in a house.", "en", "fr", max_new_tokens=97)["translatedText"]
+    assert "dans" in served.translated("We live in a house.", "en", "fr", max_new_tokens=97)["translatedText"]
 
 
 def test_each_model_says_how_it_is(served: Server) -> None:

@@ -28,38 +28,27 @@ def pivoting(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> 
         yield server
 
 
-def _answer(server: Server, q: str | list[str], source: str, target: str, **options: object) -> httpx.Response:
-    body = {"q": q, "source": source, "target": target, **options}
-    return httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
-
-
-def _translate(server: Server, q: str | list[str], source: str, target: str, **options: object) -> Any:
-    answer = _answer(server, q, source, target, **options)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 def test_it_is_one_translation_behind_the_other(pivoting: Server) -> None:
     text = "The cat sat on the mat."
-    between = _translate(pivoting, text, "en", "fr")["translatedText"]
-    assert _translate(pivoting, text, "en", "it") == {
-        "translatedText": _translate(pivoting, between, "fr", "it")["translatedText"],
+    between = pivoting.translated(text, "en", "fr")["translatedText"]
+    assert pivoting.translated(text, "en", "it") == {
+        "translatedText": pivoting.translated(between, "fr", "it")["translatedText"],
         "pivot": "fr",
     }
 
 
 async def test_what_is_too_long_for_the_second_model_is_split_again(pivoting: Server) -> None:
     text = "On Monday the black cat sat on the small mat, and the dog ran to the old house behind the big red table."
-    between = _translate(pivoting, text, "en", "fr", beam_size=2)["translatedText"]
+    between = pivoting.translated(text, "en", "fr", beam_size=2)["translatedText"]
     events = await _stream(pivoting, text, "en", "sv")
     assert sum(event.name == "segment" for event in events) > 1
-    expected = _translate(pivoting, between, "fr", "sv", beam_size=2)["translatedText"]
+    expected = pivoting.translated(between, "fr", "sv", beam_size=2)["translatedText"]
     assert events[-1].data["translatedText"] == expected
 
 
 def test_capitals_are_restored_behind_both(pivoting: Server) -> None:
-    quiet = _translate(pivoting, "The cat sat on the mat.", "en", "it")["translatedText"]
-    assert _translate(pivoting, "THE CAT SAT ON THE MAT.", "en", "it")["translatedText"] == quiet.upper()
+    quiet = pivoting.translated("The cat sat on the mat.", "en", "it")["translatedText"]
+    assert pivoting.translated("THE CAT SAT ON THE MAT.", "en", "it")["translatedText"] == quiet.upper()
 
 
 async def _stream(server: Server, q: str, source: str, target: str, **options: object) -> list[Event]:
@@ -69,7 +58,7 @@ async def _stream(server: Server, q: str, source: str, target: str, **options: o
 
 async def test_a_stream_says_so_and_sends_the_second_translation(pivoting: Server) -> None:
     text = "The cat sat on the mat. It was black.\n\n- A dog ran.\n"
-    whole = _translate(pivoting, text, "en", "it", beam_size=2, scores=True)
+    whole = pivoting.translated(text, "en", "it", beam_size=2, scores=True)
     events = await _stream(pivoting, text, "en", "it")
     assert events[0].data["pivot"] == "fr"
     assert text_of(events) == whole["translatedText"]
@@ -88,7 +77,7 @@ async def test_a_stream_says_so_and_sends_the_second_translation(pivoting: Serve
 
 def test_what_is_no_language_survives_both(pivoting: Server) -> None:
     text = "- See https://example.org/a?b=1 and {name}.\n\n\t12.5 %\n"
-    translated = _translate(pivoting, text, "en", "it")["translatedText"]
+    translated = pivoting.translated(text, "en", "it")["translatedText"]
     for kept in ("https://example.org/a?b=1", "{name}"):
         assert translated.count(kept) == 1
     assert translated.startswith("- ")
@@ -100,7 +89,7 @@ def test_markup_survives_both(pivoting: Server) -> None:
         '<p title="A &quot;cat&quot;">The <b>black</b> cat &amp; <code>x &lt; y</code> <i translate="no">No</i>.</p>\n'
         "<!-- end --><br><p>Hello.</p>"
     )
-    translated = _translate(pivoting, html, "en", "it", format="html")["translatedText"]
+    translated = pivoting.translated(html, "en", "it", format="html")["translatedText"]
     for kept in ("<code>x &lt; y</code>", '<i translate="no">No</i>', "<b>", "</b>", "</p>\n<!-- end --><br><p>"):
         assert translated.count(kept) == 1
     assert translated.startswith('<p title="')
@@ -111,30 +100,30 @@ def test_markup_survives_both(pivoting: Server) -> None:
 
 def test_each_text_goes_its_own_way(pivoting: Server) -> None:
     texts = ["Wo ist der Bahnhof?", "Where is the station?", "12"]
-    answer = _translate(pivoting, texts[:2], "auto", "fr")
+    answer = pivoting.translated(texts[:2], "auto", "fr")
     assert answer["pivot"] == ["en", None]
-    assert answer["translatedText"][1] == _translate(pivoting, texts[1], "en", "fr")["translatedText"]
-    assert _translate(pivoting, texts[2], "de", "fr") == {"translatedText": "12", "pivot": "en"}
+    assert answer["translatedText"][1] == pivoting.translated(texts[1], "en", "fr")["translatedText"]
+    assert pivoting.translated(texts[2], "de", "fr") == {"translatedText": "12", "pivot": "en"}
 
 
 def test_a_beginning_is_that_of_the_second_translation(pivoting: Server) -> None:
     # A first translation without a letter would leave nothing to begin.
-    assert _translate(pivoting, "Guten Morgen", "de", "en")["translatedText"].isalpha()
-    answer = _translate(pivoting, "Guten Morgen", "de", "fr", target_prefix="Le chat")
+    assert pivoting.translated("Guten Morgen", "de", "en")["translatedText"].isalpha()
+    answer = pivoting.translated("Guten Morgen", "de", "fr", target_prefix="Le chat")
     assert answer["translatedText"].startswith("Le chat")
-    refused = _answer(pivoting, "Die Katze. Der Hund schläft.", "de", "fr", target_prefix="Le chat")
+    refused = pivoting.ask("Die Katze. Der Hund schläft.", "de", "fr", target_prefix="Le chat")
     assert (refused.status_code, refused.json()["error"][:14]) == (400, "target_prefix:")
 
 
 def test_alternatives_are_of_the_second_translation(pivoting: Server) -> None:
-    between = _translate(pivoting, "The cat.", "en", "fr", beam_size=3)["translatedText"]
-    answer = _translate(pivoting, "The cat.", "en", "it", alternatives=2, beam_size=3)
-    second = _translate(pivoting, between, "fr", "it", alternatives=2, beam_size=3)
+    between = pivoting.translated("The cat.", "en", "fr", beam_size=3)["translatedText"]
+    answer = pivoting.translated("The cat.", "en", "it", alternatives=2, beam_size=3)
+    second = pivoting.translated(between, "fr", "it", alternatives=2, beam_size=3)
     assert answer["alternatives"] == second["alternatives"]
 
 
 async def test_self_attention_is_that_of_the_second_model(pivoting: Server) -> None:
-    between = _translate(pivoting, "The cat.", "en", "fr", beam_size=2)["translatedText"]
+    between = pivoting.translated("The cat.", "en", "fr", beam_size=2)["translatedText"]
     weights = []
     for text, source in (("The cat.", "en"), (between, "fr")):
         events = await _stream(pivoting, text, source, "it", self_attention=True)
@@ -150,7 +139,7 @@ _STAND_INS = re.compile("[\U00010400-\U0001044f]")
 @pytest.mark.parametrize("options", [{}, {"beam_size": 4}, {"temperature": 0.3, "seed": 3}, {"alternatives": 3}])
 def test_terms_of_a_glossary_go_through_both(pivoting: Server, options: dict[str, Any]) -> None:
     texts = ["I have a cat and a dog.", "The black cat sleeps.", "A cat, a black cat and a cat at https://cat.org"]
-    answer = _translate(pivoting, texts, "en", "it", glossary=GLOSSARY, **options)
+    answer = pivoting.translated(texts, "en", "it", glossary=GLOSSARY, **options)
     one, black, three = answer["translatedText"]
     assert one.count("micio") == black.lower().count("gatto nero") == three.count("gatto nero") == 1
     assert three.lower().count("micio") == 2
@@ -162,13 +151,13 @@ def test_terms_of_a_glossary_go_through_both(pivoting: Server, options: dict[str
 
 def test_terms_have_their_capitals_behind_both(pivoting: Server) -> None:
     texts = ["cat", "Cat", "CAT", "THE CAT SAT ON THE MAT."]
-    small, capital, capitals, all_of_it = _translate(pivoting, texts, "en", "it", glossary=GLOSSARY)["translatedText"]
+    small, capital, capitals, all_of_it = pivoting.translated(texts, "en", "it", glossary=GLOSSARY)["translatedText"]
     assert ("micio" in small, "Micio" in capital, "MICIO" in capitals, "MICIO" in all_of_it) == (True,) * 4
 
 
 async def test_terms_in_a_stream_and_in_markup(pivoting: Server) -> None:
     html = '<p>I see a <b>cat</b> and an R.</p><p>I have a <i translate="no">cat</i></p>'
-    whole = _translate(pivoting, html, "en", "it", glossary=GLOSSARY, format="html")["translatedText"]
+    whole = pivoting.translated(html, "en", "it", glossary=GLOSSARY, format="html")["translatedText"]
     for kept in ("<b>micio</b>", "R&amp;D", '<i translate="no">cat</i></p>'):
         assert whole.count(kept) == 1, whole
     async with httpx.AsyncClient(base_url=pivoting.url, timeout=60.0) as client:
@@ -178,13 +167,13 @@ async def test_terms_in_a_stream_and_in_markup(pivoting: Server) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("alignment", True), ("attention", True)])
 def test_what_only_one_model_can_do_is_refused(pivoting: Server, field: str, value: object) -> None:
-    refused = _answer(pivoting, "The cat.", "en", "it", stream=True, **{field: value})
+    refused = pivoting.ask("The cat.", "en", "it", stream=True, **{field: value})
     assert refused.status_code == 400
     assert refused.json()["error"] == f"{field}: is not available from en into it, by way of fr"
 
 
 def test_a_deadline_covers_both(pivoting: Server) -> None:
-    late = _answer(pivoting, "The cat sat. " * 300, "en", "it", timeout_seconds=0.2)
+    late = pivoting.ask("The cat sat. " * 300, "en", "it", timeout_seconds=0.2)
     assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
     pivoting.wait_for_metric("dragoman_slots_used", 0)
 
@@ -200,7 +189,7 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(pivoting: Server) -> None
 async def test_engines_that_die_are_not_noticed(pivoting: Server) -> None:
     """The engines die in the middle of a text, when both have work, and each goes on where it was."""
     text = "".join(f"The cat number {number} sat on the mat. " for number in range(30))
-    expected = _translate(pivoting, text, "en", "it")["translatedText"]
+    expected = pivoting.translated(text, "en", "it")["translatedText"]
     body = {"q": text, "source": "en", "target": "it", "stream": True}
     events: list[Event] = []
     async with (

@@ -38,15 +38,8 @@ def _wait_for(server: Server, expected: dict[str, str]) -> None:
         time.sleep(0.05)
 
 
-def _answer(server: Server, q: str, source: str, target: str, **options: object) -> httpx.Response:
-    body = {"q": q, "source": source, "target": target, **options}
-    return httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
-
-
 def _translated(server: Server, q: str, source: str, target: str, **options: object) -> str:
-    answer = _answer(server, q, source, target, **options)
-    assert answer.status_code == 200, answer.text
-    text: str = answer.json()["translatedText"]
+    text: str = server.translated(q, source, target, **options)["translatedText"]
     return text
 
 
@@ -127,7 +120,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
         async with asyncio.timeout(START_SECONDS):
             while "fr" in str(_targets(server)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert _answer(server, "The cat.", "en", "fr").status_code == 400
+        assert server.ask("The cat.", "en", "fr").status_code == 400
         assert not reading.done()
         assert _models(server)["en-fr"]["state"] == "unloading"
         await reading
@@ -154,7 +147,7 @@ def test_models_give_way_to_one_another(start_server: StartServer, tmp_path: Pat
         assert _targets(server) == offered, "all of them"
 
         german = _translated(server, "die Katze", "de", "en")
-        assert _answer(server, "the cat", "en", "it", timeout_seconds=0.1).status_code == 504, "it is not loaded"
+        assert server.ask("the cat", "en", "it", timeout_seconds=0.1).status_code == 504, "it is not loaded"
         italian = _translated(server, "the cat", "en", "it")
         _wait_for(server, states | {"a": "unloaded", "b": "ready"})
 

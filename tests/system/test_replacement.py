@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -82,13 +82,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     yield from _damaged(tmp_path_factory.mktemp("two"), "--replicas", "2", "--max-waiting", "10000")
 
 
-@asynccontextmanager
-async def _client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=100, limits=limits) as client:
-        yield client
-
-
 async def _texts(client: httpx.AsyncClient, work: Work) -> list[object]:
     """Run all streams at once; the events of each that ended well, as far as they never change, else its end."""
     return [_outcome(events) for events in await asyncio.gather(*(stream(client, text, **how) for text, how in work))]
@@ -115,7 +108,7 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, 
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
     server, work = two.server, _work(streams, sentences=30)
     early, late = work[::2], work[1::2]
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, early), await _texts(client, late)
         for _ in range(rounds):
             running = asyncio.create_task(_texts(client, early))
@@ -133,7 +126,7 @@ async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, 
 async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -> None:
     server, work = two.server, _work(32, sentences=6)
     restarts = server.metric("dragoman_engine_restarts_total")
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
         until = time.monotonic() + 60
 
@@ -156,7 +149,7 @@ async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -
 async def test_three_deaths_in_a_row_are_nobodys_fault(one: Damaged) -> None:
     server, work = one.server, _work(16, sentences=40)
     before = server.metric("dragoman_engine_restarts_total")
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
         running = asyncio.create_task(_texts(client, work))
         for restarts in range(3):
@@ -174,7 +167,7 @@ async def test_a_request_that_kills_engines_fails_alone(request: pytest.FixtureR
     work = _work(16, sentences=4)
     poison: tuple[str, dict[str, object]] = ("I see a cat.", {"temperature": 0.5, "seed": _POISON_SEED})
     before = server.metric("dragoman_requests_total", 'outcome="engine_failed"')
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
         *results, failure = await _texts(client, [*work, poison])
         assert results == expected
@@ -189,7 +182,7 @@ async def test_streams_leave_a_replica_that_is_not_back_at_once(two: Damaged) ->
     """The fork server does not answer for seconds, which is as long as a late back-off."""
     server, work = two.server, _work(8, sentences=20)
     await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 2, seconds=60)
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
         running = asyncio.create_task(_texts(client, work))
         await asyncio.to_thread(server.wait_until_busy)
@@ -207,7 +200,7 @@ async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(two: Damaged)
     work = _work(8, sentences=60)
     early, late = work[::2], work[1::2]
     await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 2, seconds=60)
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, early), await _texts(client, late)
         running = asyncio.create_task(_texts(client, early))
         await asyncio.to_thread(server.wait_until_busy)
@@ -230,7 +223,7 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(one
     reason = "its files have changed since the server read them"
     request = {"q": "I see a cat.", "source": "en", "target": "fr"}
     text = " ".join(SENTENCES * 4)
-    async with _client(server) as client:
+    async with server.client(timeout=100) as client:
         expected = await _texts(client, [(text, {})])
         running = asyncio.create_task(_texts(client, [(text, {})]))
         await asyncio.to_thread(server.wait_until_busy)
@@ -256,10 +249,13 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(one
 
 async def test_a_stream_resumes_on_a_server_that_still_loads(server: Server, start_server: StartServer) -> None:
     query = {"q": " ".join(SENTENCES[:5]), "source": "en", "target": "fr"}
-    async with _client(server) as client, client.stream("GET", "/translate/stream", params=query) as response:
+    async with (
+        server.client(timeout=100) as client,
+        client.stream("GET", "/translate/stream", params=query) as response,
+    ):
         whole = [event async for event in read_events(response)]
     with start_server(ready=False) as loading:
-        async with _client(loading) as client:
+        async with loading.client(timeout=100) as client:
             while True:
                 with suppress(httpx.TransportError):
                     assert (await client.get("/readyz")).status_code == 503

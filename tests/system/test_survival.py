@@ -51,8 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 async def test_every_kind_of_stream_survives(server: Server) -> None:
     """The engine dies or stops: the stream pauses, then goes on with the same events, and none comes twice."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+    async with server.client() as client:
         work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]
         expected = [await stream(client, text, **options) for text, options in work]
         for restarts, how in enumerate((signal.SIGKILL, signal.SIGSTOP), start=1):
@@ -77,8 +76,7 @@ async def test_streams_survive_the_processes_that_engines_are_forks_of(
     server: Server, kind: Callable[[Server], list[int]]
 ) -> None:
     """Alone, its loss is not noticed; with an engine's, the pause is longer."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+    async with server.client() as client:
         texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
         expected = [_outlines(await stream(client, text)) for text in texts]
         for how in (signal.SIGKILL, signal.SIGSTOP):

@@ -161,6 +161,16 @@ def test_another_glossary_of_the_same_name_is_paid_for(keyed: KeyedServer) -> No
     assert _characters(keyed, key) == before + 2 * len(TEXT)
 
 
+def test_without_a_key_streams_are_signed_where_characters_are_limited(start_server: StartServer) -> None:
+    body = {"q": TEXT, **REQUEST, "stream": True}
+    with start_server("--anonymous-characters-per-minute", str(len(TEXT))) as server:
+        first = httpx.post(f"{server.url}/translate", json=body).text
+        assert httpx.post(f"{server.url}/translate", json=body).status_code == 429
+        for _ in range(2):
+            resumed = httpx.post(f"{server.url}/translate", json=body, headers=_resuming(first))
+            assert "event: done" in resumed.text
+
+
 def test_after_kill_9_a_stream_that_has_begun_is_charged_once(tmp_path: Path, start_server: StartServer) -> None:
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
