@@ -1,8 +1,8 @@
 """Our checkpoints as CTranslate2 models.
 
 The converted model takes and gives the same ids: tokens are SentencePiece's pieces, a source has to end with eos as
-everywhere here, and the decoder starts from bos. tests/loadtest/bench/test_ctranslate2_model.py holds its greedy
-outputs equal to ours.
+everywhere here, and the decoder starts from bos. tests/model/formats/test_ctranslate2.py holds its outputs equal to
+ours.
 """
 
 from collections.abc import Sequence

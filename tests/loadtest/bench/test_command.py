@@ -60,24 +60,6 @@ def test_what_is_asked_for(measured: _Measure, tmp_path: Path) -> None:
     assert "busy" not in done.output
 
 
-def test_trained_weights_have_no_peer_with_weights_of_its_own(measured: _Measure) -> None:
-    assert _run("--shape", "trained").exit_code == 0
-    assert (measured.comparison.shape, measured.comparison.peers) == ("trained", ["dragoman", "ctranslate2"])
-
-    done = _run("--shape", "trained", "--against", "transformers")
-    assert done.exit_code == 2
-    assert "--against: transformers has random weights only" in one_line(done.output)
-
-
-def test_a_busy_machine_is_reported(measured: _Measure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(machine, "load_average", lambda: [1.5, 1.0, 1.0])
-    done = _run("--shape", "base", "--json", str(tmp_path / "figures.json"))
-
-    assert one_line(done.output).count("The machine is busy") == 2
-    [warning] = json.loads((tmp_path / "figures.json").read_text())["machine"]["warnings"]
-    assert "1.50" in warning
-
-
 def test_there_are_slots_for_all_or_the_table_names_the_queue(measured: _Measure) -> None:
     done = _run("--shape", "base", "--cores", "1", "--concurrency", "1,300")
     assert (measured.comparison.slots, "queue" in done.output) == (300, False)
@@ -95,11 +77,3 @@ def test_unequal_work_ends_it_without_figures(measured: _Measure, tmp_path: Path
     assert done.exit_code == 2
     assert "dragoman: ctranslate2: 3 tokens for a request of 5" in done.output
     assert not list(tmp_path.iterdir())
-
-
-def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadtest.bench.roster.find_spec", lambda package: None)
-    done = _run("--shape", "base", "--against", "transformers")
-
-    assert done.exit_code == 2
-    assert "transformers is not installed: pip install 'dragoman[load]'" in done.output

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from loadtest.bench import measure as module
-from loadtest.bench.measure import measure, run_count, settled
+from loadtest.bench.measure import measure
 from loadtest.bench.peers import Answer, Comparison, Measured, Memory, WrongLength
-from loadtest.bench.report import Run
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.weights import sources
 from loadtest.bench.workload import MEAN, Arrival, Request
-from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.loadtest.bench.toy import COMPARISON, TOY
 
@@ -92,15 +90,6 @@ def test_arrivals_are_a_share_of_each_ones_own_capacity(calls: Calls) -> None:
     assert sorted(set(arrivals)) == [400, 680, 800, 1360]
 
 
-def test_runs_that_count(calls: Calls) -> None:
-    reported: list[Run] = []
-    result = measure(COMPARISON, TOY, reported.append)
-
-    assert len(reported) == len(calls) == run_count(COMPARISON)
-    assert result.runs == [run for run in reported if run.round > 0]
-    assert result.memory == {"dragoman": MEMORY, "other": MEMORY}
-
-
 def test_trained_weights_get_sentences_of_which_all_make_equally_many_tokens(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,24 +106,6 @@ def test_engines_that_hardly_agree_are_not_compared(calls: Calls, monkeypatch: p
     monkeypatch.setattr(_Fake, "disagrees", range(1, 41))
     with pytest.raises(WrongLength, match="only 20 of 60 sentences get equally many tokens"):
         measure(replace(COMPARISON, shape="trained"), TOY, lambda _: None)
-
-
-def test_who_comes_first_finds_an_empty_system_and_is_not_counted() -> None:
-    answers = [Answer(float(number)) for number in range(50)]
-
-    assert settled(Measured(1, 1.0, answers)).answers == answers[10:]
-
-
-@pytest.mark.slow
-def test_trained_weights_for_real() -> None:
-    if not Int8Linear.is_available():
-        pytest.skip("no int8 here")
-    pytest.importorskip("ctranslate2")
-    peers = ["dragoman", "ctranslate2"]
-    trained = replace(COMPARISON, shape="trained", mode="int8", peers=peers, rounds=1, concurrency=[4], loads=[])
-    result = measure(trained, TOY, lambda _: None)
-    assert [run.peer for run in result.runs] == peers
-    assert all(run.measured.tokens > 0 for run in result.runs)
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-import pytest
-
 from loadtest.bench.static import Batch, StaticBatching
 from loadtest.bench.workload import Arrival, Request, make_requests
 from tests.loadtest.bench.toy import TOY
@@ -77,13 +75,3 @@ def test_an_open_loop_counts_waits_from_the_arrival() -> None:
     assert second >= 0.2 - 0.01
     assert measured.seconds >= 0.2
     assert measured.tokens == sum(request.new_tokens for request in REQUESTS[:2])
-
-
-@pytest.mark.parametrize("loop", ["closed", "open"])
-def test_failures_reach_the_caller(loop: str) -> None:
-    def fail(batch: Sequence[Request]) -> None:
-        raise RuntimeError("broken")
-
-    peer = StaticBatching(fail, workers=2)
-    with pytest.raises(RuntimeError, match="broken"):
-        peer.closed_loop(REQUESTS, 2) if loop == "closed" else peer.open_loop([Arrival(0.0, REQUESTS[0])])

@@ -17,7 +17,7 @@ from loadtest.soak.canaries import Canary, Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
 from loadtest.soak.report import Limits, Reading, summary
-from loadtest.soak.site import CUT, Places, Site
+from loadtest.soak.site import Places, Site
 from loadtest.soak.supervisor import Supervisor
 from service.access.key_store import KeyLimits, KeyStore
 
@@ -122,14 +122,6 @@ def _site(directory: Path, *kills: float) -> Site:
     nothing: Any = None
     supervisor: Any = Killed(*kills)
     return Site(supervisor, nothing, random.Random(), Places(directory), Tally("", random.Random()))
-
-
-def test_a_connection_may_be_cut_if_the_server_was_killed_meanwhile(tmp_path: Path) -> None:
-    site = _site(tmp_path, 5.0)
-    for since, outcome, problems in ((4.0, "cut by a killed server", 0), (6.0, "cut", 1)):
-        site.note("flood", "id", CUT, {"ok"}, since)
-        assert site.outcomes["flood"].pop(outcome) == 1
-        assert len(site.problems) == problems
 
 
 def _line(request_id: str, outcome: str, **fields: object) -> str:
