@@ -19,7 +19,7 @@ EXAMPLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in _P
 
 
 def _translate(server: Server, q: str | list[str], **options: Any) -> Any:
-    return server.translated(q, **LANGUAGES, **{"glossary": GLOSSARY} | options)
+    return server.translated(q, **{**LANGUAGES, "glossary": GLOSSARY, **options})
 
 
 @pytest.mark.parametrize(
