@@ -12,7 +12,7 @@ CASES = {
     "headings": ("== one\n\ntwo old\n-------\n# three\n", "== ONE\n\nTWO OLD\n-------\n# THREE\n"),
     "lines": ("one\ntwo +\nthree\n// no\nfour\n", "ONE TWO +\nTHREE\n// no\nFOUR\n"),
     "bold": ("a *b* _c_ `no` [.x]#d# snake_case_x", "A *B* _C_ `no` [.x]#D# SNAKE_CASE_X"),
-    "quotes": ('say "`hello`" {no}', 'SAY "`HELLO`" {no}'),
+    "quotes": ('say "`hello `no` you`" {no}', 'SAY "`HELLO `no` YOU`" {no}'),
     "links": (
         "see https://a.b/c[it], <<no,two>>, xref:no.adoc[] or {no}/x[three] kbd:[no]",
         "SEE https://a.b/c[IT], <<no,TWO>>, xref:no.adoc[] OR {no}/x[THREE] kbd:[no]",
