@@ -121,7 +121,8 @@ def create_app(
         app.add_middleware(RequestTracing, made=tracer_provider, untraced=UNLOGGED)
     trusted = [*_hosts(settings.trusted_proxies), *([UNIX] if settings.uds is not None else [])]
     if trusted:
-        app.add_middleware(TrustedProxies, trusted_hosts=trusted)
+        paths = [getattr(each, "path", "") for module in (*_TRANSLATING, *_OTHERS) for each in module.router.routes]
+        app.add_middleware(TrustedProxies, trusted_hosts=trusted, paths=paths)
     return app
 
 

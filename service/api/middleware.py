@@ -46,6 +46,14 @@ class TrustedProxies(ProxyHeadersMiddleware):
     Uvicorn's middleware does so for the client and the scheme. A malformed host or prefix is ignored.
     """
 
+    def __init__(self, app: Any, trusted_hosts: list[str], paths: Collection[str]) -> None:
+        """`paths` are those of the application."""
+        super().__init__(app, trusted_hosts)
+        self._paths = paths
+
+    def _has_path(self, beginning: str) -> bool:
+        return any(each.startswith(beginning) for each in self._paths)
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan" and scope.get("client") is None:
             scope["client"] = (UNIX, 0)
@@ -53,6 +61,9 @@ class TrustedProxies(ProxyHeadersMiddleware):
             forwarded = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _FORWARDED}
             if _PREFIX.fullmatch(prefix := forwarded.get(b"x-forwarded-prefix", "").rstrip("/")):
                 scope["root_path"] = prefix
+                # Starlette would take a path of ours for the prefix, which the proxy has taken away.
+                if f"{scope['path']}/".startswith(f"{prefix}/") and self._has_path(prefix):
+                    scope["path"] = prefix + scope["path"]
             if _HOST.fullmatch(host := forwarded.get(b"x-forwarded-host", "").strip()):
                 others = [header for header in scope["headers"] if header[0] != b"host"]
                 scope["headers"] = [(b"host", host.encode()), *others]

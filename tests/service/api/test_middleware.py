@@ -182,6 +182,16 @@ async def test_addresses_are_those_that_a_trusted_proxy_names(
     assert (await client.get("/where", headers=headers)).text == expected
 
 
+@pytest.mark.parametrize(
+    ("prefix", "path"), [("/translate", "/translate"), ("/mt", "/translate"), ("/mt", "/mt/translate")]
+)
+async def test_a_prefix_may_be_a_path_of_ours(connect: Connect, prefix: str, path: str) -> None:
+    """A proxy has taken it away, or not."""
+    client = connect("10.1.2.3", trusted_proxies="10.0.0.0/8")
+    answer = await client.post(path, headers={"X-Forwarded-Prefix": prefix}, json={})
+    assert (answer.status_code, "q" in answer.json()["error"]) == (400, True)
+
+
 @pytest.mark.parametrize("path", ["/documents", "/translate_file", "/v2/document"])
 @pytest.mark.parametrize("charset", ["punycode", "undefined", "utf_7"])
 async def test_the_codec_of_an_upload_is_utf_8(connect: Connect, path: str, charset: str) -> None:
