@@ -1,6 +1,6 @@
 """The table of formats."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -35,12 +35,11 @@ _LONGEST_NAME: Final = 32
 
 _ODF_TYPE: Final = "application/vnd.oasis.opendocument"
 _OOXML_TYPE: Final = "application/vnd.openxmlformats-officedocument"
-_CONTENT: Final = regex.compile(r"content\.xml")
 _MACRO_TYPE: Final = "application/vnd.ms-{}.macroEnabled.12"
 
 
-def _office(names: str, media_types: tuple[str, str], main: str, parts: office.Parts) -> Iterator[DocumentFormat]:
-    """Return the formats of an office program, without and with macros, which are copied."""
+def _archives(names: str, media_types: Iterable[str], main: str, parts: office.Parts) -> Iterator[DocumentFormat]:
+    """Return formats that have the same parts, such as those with and without macros, which are copied."""
     reader = ArchiveReader(main=regex.compile(main), parts=parts)
     for name, media_type in zip(names.split(), media_types, strict=True):
         yield DocumentFormat(name=name, media_type=media_type, reader=reader)
@@ -49,31 +48,29 @@ def _office(names: str, media_types: tuple[str, str], main: str, parts: office.P
 Decode = Callable[[bytes], tuple[str, str]]
 
 _ARCHIVES: Final = (
-    *_office(
+    *_archives(
         "docx docm",
         (f"{_OOXML_TYPE}.wordprocessingml.document", _MACRO_TYPE.format("word.document")),
         r"word/document[0-9]*\.xml",
         office.DOCX_PARTS,
     ),
-    *_office(
+    *_archives(
         "pptx pptm",
         (f"{_OOXML_TYPE}.presentationml.presentation", _MACRO_TYPE.format("powerpoint.presentation")),
         r"ppt/presentation[0-9]*\.xml",
         office.PPTX_PARTS,
     ),
-    *_office(
+    *_archives(
         "xlsx xlsm",
         (f"{_OOXML_TYPE}.spreadsheetml.sheet", _MACRO_TYPE.format("excel.sheet")),
         r"xl/workbook[0-9]*\.xml",
         office.XLSX_PARTS,
     ),
-    *(
-        DocumentFormat(
-            name=name,
-            media_type=f"{_ODF_TYPE}.{kind}",
-            reader=ArchiveReader(main=_CONTENT, parts=office.OPEN_DOCUMENT_PARTS),
-        )
-        for name, kind in {"odt": "text", "odp": "presentation", "ods": "spreadsheet"}.items()
+    *_archives(
+        "odt odp ods",
+        (f"{_ODF_TYPE}.{kind}" for kind in ("text", "presentation", "spreadsheet")),
+        r"content\.xml",
+        office.OPEN_DOCUMENT_PARTS,
     ),
     DocumentFormat(
         name="epub",

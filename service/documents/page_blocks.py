@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape, unescape
+from html import unescape
 from typing import Final
 
 import regex
 
 from service.documents.paragraph import Paragraph, Piece, paragraphs, render
-from service.documents.passages import Passage, passage_pieces
+from service.documents.passages import attribute_pieces
 from service.text.markup.runs import partners_of
 from service.text.markup.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
 
@@ -34,7 +34,7 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
     source: list[Piece] = []
     tags: dict[str, Sequence[Piece]] = {}
     for token in tokenize(raw):
-        pieces = attribute_pieces(token, _TEXTS) if token.kind is TokenKind.OPEN else [token.raw]
+        pieces = texts_of(token, _TEXTS) if token.kind is TokenKind.OPEN else [token.raw]
         source += pieces
         if any(paragraphs(pieces)):
             tags[token.raw] = pieces
@@ -58,17 +58,10 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
     return [Paragraph(source, markup, characters, write if is_changed else str, structure=BlockStructure(markup))]
 
 
-def attribute_pieces(tag: Token, names: Iterable[str]) -> list[Piece]:
+def texts_of(tag: Token, names: Iterable[str]) -> list[Piece]:
     """Return a tag whose attributes of the given names are paragraphs."""
-    pieces: list[Piece] = []
-    done = 0
-    for name, start, end in tag.attributes():
-        if name in names and tag.raw[start - 1 : start] in ("'", '"'):
-            value = tag.raw[start:end]
-            passage = Passage((0, 0), unescape(value), lambda text: escape(text, quote=True), context="attribute")
-            pieces += [tag.raw[done:start], *passage_pieces(value, passage)]
-            done = end
-    return [*pieces, tag.raw[done:]]
+    quoted = ((start, end) for name, start, end in tag.attributes() if name in names and tag.raw[start - 1] in "'\"")
+    return attribute_pieces(tag.raw, quoted, unescape)
 
 
 class BlockStructure:

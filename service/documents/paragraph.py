@@ -32,12 +32,6 @@ class ReadOptions:
                 raise InvalidRequest(name, f"must be {one}, the language in {what}, or change it there")
 
 
-class Write(Protocol):
-    """A function that turns the HTML of a translation into the text of a document."""
-
-    def __call__(self, translation: str, /) -> str: ...
-
-
 class Structure(Protocol):
     """The structure that every translation of a markup must have."""
 
@@ -76,7 +70,8 @@ class Paragraph:
     markup: str
     characters: int
     """Characters of text in the markup."""
-    write: Write
+    write: Callable[[str], str]
+    """Turns the HTML of a translation into the text of the document."""
     is_in_place: bool = True
     """True if the translation replaces the text: one that equals its markup leaves the source unchanged."""
     context: str = "text"

@@ -10,6 +10,7 @@ import regex
 
 from service.documents.paragraph import Kept, Paragraph, Piece, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
+from service.documents.xml_text import escape_attribute
 from service.text.markup.tokenizer import TokenKind, tokenize
 
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
@@ -197,3 +198,17 @@ def paired(items: Sequence[Item], mark: Callable[[str], tuple[bool, str]]) -> li
                 place = opened.pop()[1]
                 found[place], found[number] = Open(written_objects([items[place]])), Close(str(item.pieces[0]))
     return found
+
+
+def attribute_pieces(tag: str, values: Iterable[tuple[int, int]], read: Callable[[str], str]) -> list[Piece]:
+    """Return a tag whose values at the given places are paragraphs. `read` replaces their references."""
+    pieces: list[Piece] = []
+    done = 0
+    for start, end in values:
+        value = tag[start:end]
+        pieces += [
+            tag[done:start],
+            *passage_pieces(value, Passage((0, 0), read(value), escape_attribute, context="attribute")),
+        ]
+        done = end
+    return [*pieces, tag[done:]]

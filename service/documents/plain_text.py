@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from textwrap import wrap
 from typing import Final
 
 import regex
@@ -91,9 +92,7 @@ def _paragraph(lines: Sequence[tuple[int, str]], width: int) -> Iterator[Passage
     newline = "\r\n" if first.endswith("\r\n") else "\n"
     last_start, last = lines[-1]
 
-    def wrapped(translation: str) -> str:
-        return _wrapped(translation, width, begin, newline + indent)
-
+    wrapped = partial(_wrapped, width=width, begin=begin, newline=newline, indent=indent)
     yield Passage((start + begin, last_start + len(last.rstrip())), words, wrapped)
 
 
@@ -115,13 +114,15 @@ def _padded(text: str, gap: str, room: int) -> str:
     return text + gap if "\t" in gap or not gap else f"{text.ljust(room - 1)} "
 
 
-def _wrapped(text: str, width: int, begin: int, joint: str) -> str:
+def _wrapped(text: str, width: int, begin: int, newline: str, indent: str) -> str:
     """Wrap a text to lines of a width; the first one begins after `begin` characters."""
-    lines, room = [""], width - begin
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
-            lines.append(word)
-            room = width - len(joint.lstrip("\r\n"))
-        else:
-            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
-    return joint.join(lines)
+    lines = wrap(
+        text,
+        width,
+        initial_indent=" " * begin,
+        subsequent_indent=indent,
+        expand_tabs=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return newline.join(lines)[begin:]

@@ -91,12 +91,19 @@ class _Reader:
         position = start
         while position < end:
             found = self._token(position, end)
-            if found["boundary"] is None:
+            if found["boundary"] is not None:
+                yield from self._paragraph(items, start, position, context)
+                items = []
+                position = start = yield from self._boundary(found, end)
+            elif not items and found[0][0].isspace():
+                position += len(found[0]) - len(found[0].lstrip())
+                yield self._text[start:position]
+                start = position
+            else:
                 position = self._add(found, end, items)
-                continue
-            yield from self._paragraph(items, start, position, context)
-            items = []
-            position = start = yield from self._boundary(found, end)
+                if isinstance(first := items[0], Object):  # a command before the words
+                    yield from first.pieces
+                    items, start = [], position
         yield from self._paragraph(items, start, end, context)
 
     def _token(self, position: int, end: int) -> regex.Match[str]:
@@ -105,8 +112,11 @@ class _Reader:
         return found
 
     def _paragraph(self, items: list[Item], start: int, end: int, context: str) -> list[Piece]:
-        passage = Passage((start, end), context=context, items=_with_edges(items), write_text=_written)
-        return passage_pieces(self._text[start:end], passage)
+        text = self._text[start:end]
+        if items and isinstance(last := items[-1], Words):
+            items[-1] = Words(last.text.rstrip(_SPACE))
+        passage = Passage((start, end), context=context, items=items, write_text=_written)
+        return [*passage_pieces(text.rstrip(_SPACE), passage), text[len(text.rstrip(_SPACE)) :]]
 
     def _boundary(self, found: regex.Match[str], end: int) -> Generator[Piece, None, int]:
         """Read what divides paragraphs; the place behind it is returned."""
@@ -154,7 +164,8 @@ class _Reader:
             opening = option.end()
         closing = self.closing(opening)
         if found["text"]:
-            items.append(Words(_SIGN.sub(lambda sign: _SIGNS[sign[0]], raw)))
+            words = regex.sub(r"\s*\n\s*", " ", raw)
+            items.append(Words(_SIGN.sub(lambda sign: _SIGNS[sign[0]], words)))
         elif found["accent"]:
             items.append(Words(unicodedata.normalize("NFC", found["letter"] + _ACCENTS[found["mark"]])))
         elif found["sign"]:
@@ -177,25 +188,6 @@ class _Reader:
         else:
             items.append(Object([raw], is_break=found["boundary"] is not None, is_word=found["word"] is not None))
         return position
-
-
-def _with_edges(items: list[Item]) -> list[Item]:
-    """Make objects of the white space around all words, and join the lines between."""
-    spoken = [number for number, item in enumerate(items) if isinstance(item, Words) and item.text.strip()]
-    edged: list[Item] = []
-    for number, item in enumerate(items):
-        if not isinstance(item, Words):
-            edged.append(item)
-            continue
-        words = item.text.lstrip(_SPACE) if not spoken or number <= spoken[0] else item.text
-        before, found = item.text[: len(item.text) - len(words)], words
-        words = found.rstrip(_SPACE) if spoken and number >= spoken[-1] else found
-        edged += [
-            Object([before]),
-            Words(regex.sub(r"\s*\n\s*", " ", words)),
-            Object([found[len(words) :]]),
-        ]
-    return [item for item in edged if item not in (Words(""), Object([""]))]
 
 
 def _written(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 import regex
 
 from service.documents.encodings import decode_as
-from service.documents.page_blocks import attribute_pieces, block_pieces
+from service.documents.page_blocks import block_pieces, texts_of
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.xml_text import decode
 from service.errors import InvalidRequest
@@ -47,7 +47,7 @@ def split_page(html: str, options: ReadOptions) -> Iterator[Piece]:
         if tag is not None and tag.name == "html":
             yield _with_language(tag, options.target)
         elif tag is not None and tag.name == "meta" and _is_description(tag):
-            yield from attribute_pieces(tag, {"content"})
+            yield from texts_of(tag, {"content"})
         elif characters:
             yield from block_pieces(raw, characters)
         else:

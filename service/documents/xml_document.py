@@ -9,9 +9,9 @@ import regex
 
 from service.documents.fields import join_fields, source_of
 from service.documents.paragraph import Kept, Piece, ReadOptions, render
-from service.documents.passages import Passage, inline_paragraph, passage_pieces, plain_items
+from service.documents.passages import Passage, attribute_pieces, inline_paragraph, passage_pieces, plain_items
 from service.documents.tagged import Close, Item, Object, Open, Run, Words
-from service.documents.xml_text import XmlKind, XmlToken, check, escape_attribute, escape_text, tokens, unescape
+from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens, unescape
 
 Untouched = Callable[[XmlToken], bool]
 
@@ -117,15 +117,8 @@ class _Reader:
         names = self._vocabulary.attributes.get(token.name)
         if not names or token.kind is XmlKind.CLOSE:
             return [token.raw]
-        pieces: list[Piece] = []
-        done = 0
-        for name, start, end in token.places():
-            if name in names:
-                value = token.raw[start:end]
-                passage = Passage((0, 0), unescape(value), escape_attribute, context="attribute")
-                pieces += [token.raw[done:start], *passage_pieces(value, passage)]
-                done = end
-        return [*pieces, token.raw[done:]]
+        values = ((start, end) for name, start, end in token.places() if name in names)
+        return attribute_pieces(token.raw, values, unescape)
 
     def _is_copied(self, token: XmlToken) -> bool:
         return token.name in self._vocabulary.copied or self._vocabulary.is_untouched(token)
