@@ -54,14 +54,10 @@ class Server:
         """Exit status of the HTTP process; None while it runs."""
         return self._process.poll()
 
-    def ask_to_stop(self) -> None:
-        """Send SIGTERM."""
-        self._process.terminate()
-
     def stop(self) -> int:
         """Send SIGTERM if the server has not ended; return its exit status."""
         if self._process.poll() is None:
-            self.ask_to_stop()
+            self._process.terminate()
         return self._process.wait()
 
     def wait_until_ready(self) -> None:

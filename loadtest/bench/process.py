@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from loadtest.bench.peers import Comparison, Measured, Memory, Peer
 from loadtest.bench.roster import ENTRIES
@@ -33,17 +33,17 @@ class PeerProcess:
         self._executor = executor
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        return self.ask(_closed_loop, requests, concurrency)
+        return cast(Measured, self.ask(_call, "closed_loop", requests, concurrency))
 
     def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        return self.ask(_open_loop, arrivals)
+        return cast(Measured, self.ask(_call, "open_loop", arrivals))
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
-        return self.ask(_lengths, sources)
+        return cast(list[int], self.ask(_call, "lengths", sources))
 
     def memory(self) -> Memory | None:
         """Return the memory of all the peer's processes together; None if the system does not report it."""
-        return self.ask(_memory)
+        return self.ask(memory)
 
     def ask(
         self, function: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs
@@ -88,24 +88,14 @@ def _close() -> None:
     _opened.close()
 
 
-def _closed_loop(requests: Sequence[Request], concurrency: int) -> Measured:
-    return _peers[0].closed_loop(requests, concurrency)
+def _call(name: str, *arguments: object) -> object:
+    """Call a method of the peer."""
+    return getattr(_peers[0], name)(*arguments)
 
 
-def _open_loop(arrivals: Sequence[Arrival]) -> Measured:
-    return _peers[0].open_loop(arrivals)
-
-
-def _lengths(sources: Sequence[list[int]]) -> list[int]:
-    return _peers[0].lengths(sources)
-
-
-def _memory() -> Memory | None:
-    return memory(os.getpid())
-
-
-def memory(pid: int) -> Memory | None:
-    """Return the memory of a process and all its descendants together."""
+def memory(pid: int | None = None) -> Memory | None:
+    """Return the memory of a process, by default of this one, and all its descendants together."""
+    pid = pid or os.getpid()
     try:
         own = _memory_of(*(Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")))
         children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]

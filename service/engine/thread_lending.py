@@ -57,7 +57,7 @@ class ThreadLending:
 
     def __init__(self, lenders: Lenders, first: int, *, engines: int, threads: int) -> None:
         """All `engines` together have so many `threads`; one of them uses `MOST_THREADS` at most."""
-        self._lenders = lenders
+        self.lenders = lenders
         self._first = first
         self._end = first + engines
         self.threads = min(threads, MOST_THREADS)
@@ -67,19 +67,13 @@ class ThreadLending:
     def join(self, replica: int, channel: Channel) -> "LendingChannel":
         """Have the int8 operators of this process, which is one of the engines, use what others lend."""
         engine = self._first + replica
-        self._lenders.lend(engine)  # the process before this one may have died at work
+        self.lenders.lend(engine)  # the process before this one may have died at work
         self._borrow(engine)
         return LendingChannel(channel, self, engine)
 
     def extend(self) -> None:
         """Take the engines in among those of all models."""
-        self._lenders.extend(self._end)
-
-    def lend(self, engine: int) -> None:
-        self._lenders.lend(engine)
-
-    def take_back(self, engine: int) -> None:
-        self._lenders.take_back(engine)
+        self.lenders.extend(self._end)
 
     def look_around(self, engine: int) -> None:
         """Respect models that have come, and borrow nothing more once the parent is gone.
@@ -90,13 +84,13 @@ class ThreadLending:
             self._parent = parent
             self.threads = 0
             self._borrow(engine)
-        elif self._seen != self._lenders.count:
+        elif self._seen != self.lenders.count:
             self._borrow(engine)
 
     def _borrow(self, engine: int) -> None:
         self.extend()
-        self._seen = self._lenders.count
-        library.lend_threads(self._lenders.idle_since(), engine, self.threads)
+        self._seen = self.lenders.count
+        library.lend_threads(self.lenders.idle_since(), engine, self.threads)
 
 
 def lending_among(options: EngineOptions, lenders: Lenders | None) -> ThreadLending | None:
@@ -122,9 +116,9 @@ class LendingChannel:
         self._lending.look_around(self._engine)
         if not wait:
             return self._channel.receive(wait=False)
-        self._lending.lend(self._engine)
+        self._lending.lenders.lend(self._engine)
         commands = self._channel.receive(wait=True)
-        self._lending.take_back(self._engine)
+        self._lending.lenders.take_back(self._engine)
         return commands
 
     def send(self, report: Report) -> None:

@@ -48,14 +48,14 @@ def lending(operators: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Thread
 def test_an_engine_lends_its_threads_only_while_it_waits_for_work(lending: ThreadLending) -> None:
     observed = Observed()
     channel = LendingChannel(observed, lending, 1)
-    lending.take_back(1)
+    lending.lenders.take_back(1)
     for wait in (False, True, False):
         assert channel.receive(wait=wait) == [Cancel(1)]
     assert observed.threads == [1, 2, 1]
 
 
 def test_what_died_at_work_lends_once_it_is_replaced(lending: ThreadLending) -> None:
-    lending.take_back(1)
+    lending.lenders.take_back(1)
     assert usable_threads() == 1
     if (pid := os.fork()) == 0:
         lending.join(1, Observed())
@@ -69,7 +69,7 @@ def test_engines_of_a_fork_server_that_is_gone_borrow_no_more(
     lending: ThreadLending, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
     first = LendingChannel(Observed(), lending, 0)
-    lending.lend(1)
+    lending.lenders.lend(1)
     first.receive(wait=wait)
     assert usable_threads() == 2
     monkeypatch.setattr(os, "getppid", lambda: 1)
@@ -105,12 +105,12 @@ def test_engines_have_no_more_threads_together_than_there_are_cores(
 
 def test_engines_of_all_models_share_the_threads(lending: ThreadLending) -> None:
     first = LendingChannel(Observed(), lending, 0)
-    other_model = ThreadLending(lending._lenders, 2, engines=2, threads=2)
+    other_model = ThreadLending(lending.lenders, 2, engines=2, threads=2)
     first.receive(wait=False)
     assert usable_threads() == 2
     other_model.extend()
-    other_model.take_back(3)
+    other_model.lenders.take_back(3)
     first.receive(wait=False)
     assert usable_threads() == 1
-    other_model.lend(3)
+    other_model.lenders.lend(3)
     assert usable_threads() == 2
