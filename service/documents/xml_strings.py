@@ -17,6 +17,7 @@ from service.errors import InvalidRequest
 
 _SPACE: Final = regex.compile(r"\s+")
 _PLURALS: Final = frozenset("zero one two few many other".split())
+_TTML_LANGUAGE: Final = regex.compile(r"""<(?:\w+:)?tt\s[^<>]*?\bxml:lang=["']([\w-]+)""")
 _ANDROID_ESCAPE: Final = regex.compile(r"\\([\"'@?\\])")
 _ANDROID_SPECIAL: Final = regex.compile(r"(?<!\\)[\"']|^[@?]")
 
@@ -131,8 +132,10 @@ def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
             yield _entry(found)
 
 
-def read_ttml(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the paragraphs of TTML subtitles."""
+def read_ttml(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read the paragraphs of TTML subtitles. The declared language becomes that of the translation."""
+    if options.target and (language := _TTML_LANGUAGE.search(text)):
+        yield Passage(language.span(1), literal=options.target)
     for found in _elements(text, frozenset({"p"}), "tt"):
         yield Passage(found.place, context="cue", items=found.items(), write_text=escape_text)
 

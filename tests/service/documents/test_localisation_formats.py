@@ -26,7 +26,7 @@ STRINGSDICT = (
     "<key>NSStringLocalizedFormatKey</key><string>%#@a@</string><key>one</key><string>{}</string></dict></plist>"
 )
 TMX = '<tmx><body><tu><tuv xml:lang="en-US"><seg>a <bpt i="1"/>cat<ept i="1"/></seg></tuv>{}</tu></body></tmx>'
-TTML = '<tt xmlns="http://www.w3.org/ns/ttml"><metadata>no</metadata><p begin="0s">{}<br/><span>{}</span></p></tt>'
+TTML = '<tt xml:lang="en" xmlns="tt"><metadata>no</metadata><p begin="0s">{}<br/><span>{}</span></p></tt>'
 FLUENT = (
     "# no\na = {0} {{ $x }} <b>{0}</b>\n    .title = {0}\n-term = {0}\n"
     "n = {{ $count ->\n    [one] {0}\n   *[other] {0} {{ $count }}\n  }}\n"
@@ -36,7 +36,7 @@ CASES = {
         .replace(">see", ">SEE").replace("$s", "$S").replace("> now", "> NOW").replace("file<", "FILE<")),
     "resx": ("a.resx", RESX, RESX.replace("one\ntwo", "ONE\nTWO")),
     "stringsdict": ("a.stringsdict", STRINGSDICT.format("a file"), STRINGSDICT.format("A FILE")),
-    "ttml": ("a.ttml", TTML.format("one", "two"), TTML.format("ONE", "TWO")),
+    "ttml": ("a.ttml", TTML.format("one", "two"), TTML.format("ONE", "TWO").replace('"en"', '"fr"')),
     "fluent": ("a.ftl", FLUENT.format("one"), FLUENT.format("ONE")),
     "arb": (
         "a.arb",
