@@ -62,9 +62,7 @@ async def _drafts(file: Path, count: int) -> None:
 def _speakers(speakers: int, rate: float, seconds: float) -> None:
     with run_server([]) as server:
         waits = asyncio.run(speak(server.url, speakers, rate, seconds))
-    figures = ", ".join(
-        f"p{share:.0%}".replace("%", "") + f" {1000 * waits.percentile(share):.0f} ms" for share in (0.5, 0.9, 0.99)
-    )
+    figures = ", ".join(f"p{each} {1000 * waits.percentile(each / 100):.0f} ms" for each in (50, 90, 99))
     share = f"{len(waits.seconds)} of {waits.words} words with an event before the next one"
     print(f"{speakers} speakers at {rate:.0f} words a minute, {share}: {figures}")
 

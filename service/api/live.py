@@ -37,6 +37,8 @@ _LEFT_ON_PURPOSE: Final = (1000, 1001)
 _CLOSE_CODES: Final = {429: 1013, 503: 1012, 500: 1011}
 """WebSocket's codes for the status of an error; 1008 for all others."""
 _STATUSES: Final = (*CALLER_ERRORS, 400, 404, 500)
+_Events = AsyncIterator[tuple[int | None, Event]]
+"""Events with their numbers; drafts have none."""
 
 
 _EVENTS: Final[Responses] = {
@@ -167,11 +169,8 @@ async def _change(session: LiveSession, change: LiveChange) -> None:
         session.end()
 
 
-async def _events(log: EventLog, known: int | None) -> AsyncIterator[tuple[int | None, Event]]:
-    """Yield events after the first `known`, or a follower's if it is None, with their numbers; drafts have none.
-
-    Raises the error that ends the session.
-    """
+async def _events(log: EventLog, known: int | None) -> _Events:
+    """Yield the events after the first `known`, or a follower's if it is None. Raises the error that ends them."""
     reader, known = log.follow() if known is None else (log.attach(), known)
     shown = ""
     try:
@@ -191,9 +190,7 @@ async def _events(log: EventLog, known: int | None) -> AsyncIterator[tuple[int |
 class _LiveStream(EventSourceResponse):
     """The events of a session; the session outlives it for a while, so that a client can come back."""
 
-    def __init__(
-        self, start: Mapping[str, object], events: AsyncIterator[tuple[int | None, Event]], open_stream: ExitStack
-    ) -> None:
+    def __init__(self, start: Mapping[str, object], events: _Events, open_stream: ExitStack) -> None:
         self._start = start
         self._events = events
         self._open_stream = open_stream

@@ -118,17 +118,12 @@ class LiveStart(LiveChange):
         )
 
     def _policy(self) -> Policy | None:
+        given = {name: value for name in ("words", "share") if (value := getattr(self, name)) is not None}
         if self.policy is None:
-            for field in ("words", "share"):
-                if getattr(self, field) is not None:
-                    raise InvalidRequest(field, "needs a policy")
+            if given:
+                raise InvalidRequest(next(iter(given)), "needs a policy")
             return None
-        default = DEFAULTS[self.policy]
-        policy = Policy(
-            self.policy,
-            default.words if self.words is None else self.words,
-            default.share if self.share is None else self.share,
-        )
+        policy = DEFAULTS[self.policy]._replace(**given)
         if policy.name == "local_agreement" and not 2 <= policy.words <= KEPT_HYPOTHESES:
             raise InvalidRequest("words", f"must be from 2 to {KEPT_HYPOTHESES} with local_agreement")
         return policy

@@ -1,6 +1,7 @@
 """Hypotheses for the first sentence of a live source, behind what is committed of its translation."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -194,7 +195,4 @@ class PivotDecoder(_Sentences):
 
 def _words(text: str) -> list[str]:
     """Split a text into words, each with the white space before it; the rest is the last one's."""
-    words: list[str] = []
-    for part in text.split(" "):
-        words.append(" " + part if words else part)
-    return [word for word in words if word]
+    return re.findall(r"^[^ ]+| [^ ]*", text)

@@ -57,10 +57,7 @@ class EventLog:
         return self._reader
 
     def follow(self) -> tuple[int, int]:
-        """Add a reader beside the only one, which does not keep the session alive.
-
-        Return it and the number of events before the oldest that is kept. Raises `QueueFull`.
-        """
+        """Add a follower; return it and the number of events before the oldest that is kept. Raises `QueueFull`."""
         if self._followers >= _MOST_FOLLOWERS:
             raise QueueFull("the session has too many followers; try again later")
         self._followers += 1

@@ -12,12 +12,6 @@ const root = document.getElementById("captions");
 let end = 0; // the number of characters that have been committed
 let connected = false; // and nothing was committed since
 
-/** Set a property of the style from a number of the address. */
-function measure(name, least, most) {
-  const value = Number(query.get(name));
-  if (value >= least && value <= most) document.documentElement.style.setProperty(`--${name}`, value);
-}
-
 function commit({ index, text }) {
   // A new session, or the same one from its beginning: unless it goes on where the last one was.
   if (connected && index !== end) root.replaceChildren();
@@ -49,6 +43,8 @@ function follow() {
 
 await localize();
 root.lang = query.get("language") ?? "";
-measure("size", 1, 40);
-measure("lines", 1, 20);
+for (const [name, most] of Object.entries({ size: 40, lines: 20 })) {
+  const value = Number(query.get(name));
+  if (value >= 1 && value <= most) document.documentElement.style.setProperty(`--${name}`, value);
+}
 follow();

@@ -194,7 +194,6 @@ function stop() {
 function again(entry) {
   direction.languages.choose(entry);
   source.text = entry.text;
-  if (live.on) live.begin();
   translateNow();
   text.focus();
 }

@@ -47,8 +47,6 @@ export class SpeechButton {
   }
 }
 
-const HARMLESS = ["no-speech", "aborted"]; // ends of a recognition, after which it is started again
-
 export class Dictation {
   /**
    * `begin()` returns {text, language}: what stands there already, and what will be spoken. `onHear(text, isFinal)`
@@ -75,7 +73,7 @@ export class Dictation {
       this.onHear(before + heard.join("").trimEnd(), results[results.length - 1].isFinal);
     });
     on("error", ({ error }) => {
-      if (HARMLESS.includes(error)) return;
+      if (["no-speech", "aborted"].includes(error)) return; // it ends, and is started again
       this.stop();
       this.onFail(error);
     });

@@ -21,20 +21,16 @@ from tests.system.sentences import SENTENCES
 
 pytestmark = needs_chromium
 
-_RECORD = """
-    node => {
-        window.texts = [];
-        new MutationObserver(() => {
-            const text = node.textContent;
-            if (text !== texts.at(-1)) texts.push(text);
-        }).observe(node, { childList: true, subtree: true, characterData: true });
-    }
-"""
+_RECORD = """node => {
+    window.texts = [];
+    const note = () => node.textContent !== texts.at(-1) && texts.push(node.textContent);
+    new MutationObserver(note).observe(node, { childList: true, subtree: true, characterData: true });
+}"""
 _RECOGNISER = """
     window.SpeechRecognition = class extends EventTarget {
         constructor() { super(); window.recogniser = this; }
-        start() { this.started = true; }
-        stop() { this.started = false; }
+        start() {}
+        stop() {}
         hear(...results) {
             const all = results.map(([transcript, isFinal]) => Object.assign([{ transcript }], { isFinal }));
             this.dispatchEvent(Object.assign(new Event("result"), { results: all }));
