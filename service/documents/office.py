@@ -40,7 +40,7 @@ _CODE_STYLES: Final = regex.compile(
 )
 """Names of the styles of code that pandoc and word processors give their paragraphs and words."""
 _FONTS: Final = r"[^\"']*(?i:courier|consolas|menlo|monaco|lucida console|inconsolata|\bmono\b|monospace)"
-_MONOSPACED: Final = regex.compile(rf"""<[\w.-]+:rFonts\s[^>]*?:ascii\s*=\s*["']{_FONTS}""")
+_MONOSPACED: Final = regex.compile(rf""":rFonts\s[^>]*?:ascii\s*=\s*["']{_FONTS}""")
 _CONTROLS: Final = regex.compile(r"<[\w.-]+:(?:checkbox|checkBox|date|dropDownList|comboBox|picture)\b")
 _LINK: Final = regex.compile(r"<[\w.-]+:hlinkClick\s")
 _DESCRIPTIONS: Final = names("descr title")
@@ -233,7 +233,7 @@ def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
     if vocabulary is not WORD:
         return replace(vocabulary, kept=reason)
     styles = "|".join([_CODE_STYLES.pattern, *map(regex.escape, known.codes)])
-    code = rf"""<[\w.-]+:[pr]Style\s[^>]*?:val\s*=\s*["'](?:{styles})["']"""
+    code = rf""":[pr]Style\s[^>]*?:val\s*=\s*["'](?:{styles})["']"""
     word = code if known.is_typed else f"{code}|{_MONOSPACED.pattern}"
     return replace(vocabulary, code=regex.compile(code), word=regex.compile(word))
 
@@ -250,6 +250,9 @@ def survey(archive: Archive) -> Survey:
         if _SURVEYED.fullmatch(name) is None:
             continue
         text, _ = decode(archive.read(member))
+        if name == "word/document.xml":
+            typed = is_typed(text)
+            continue
         check(text)
         if _XLSX_NAMES.fullmatch(name):
             named |= column_names(text)
@@ -259,5 +262,4 @@ def survey(archive: Archive) -> Survey:
             pages |= pages_of(name, text)
         if name.endswith(("styles.xml", "content.xml")):
             codes |= code_styles(text)
-        typed = typed or (name == "word/document.xml" and is_typed(text))
     return Survey(frozenset(named), frozenset(compared), frozenset(codes), typed, frozenset(pages))
