@@ -231,7 +231,7 @@ async def test_followers_are_so_many_and_do_not_keep_a_session_alive(monkeypatch
         followers = [log.follow()[0], log.follow()[0]]
         with pytest.raises(QueueFull, match="followers"):
             log.follow()
-        assert log.left_at is not None
+        assert session.log.left_at is not None
         waiting = [asyncio.create_task(log.next(each, 0, "")) for each in (*followers, log.attach())]
         await asyncio.sleep(0)
         await _grown(session, "the ")

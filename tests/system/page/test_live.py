@@ -39,28 +39,20 @@ _RECOGNISER = """
 """
 
 
-def _go_live(page: Page) -> None:
-    page.get_by_role("switch", name="Live").check()
-
-
 def _captions(page: Page) -> Page:
     with page.expect_popup() as opened:
-        page.get_by_role("link", name="Captions").click()
+        page.locator("a#captions").click()
     return opened.value
-
-
-def _type(page: Page, text: str) -> None:
-    page.locator("#text").press_sequentially(text)
 
 
 def test_two_hundred_words_are_only_appended_and_captions_follow(page: Page, complaints: list[str]) -> None:
     words = " ".join(SENTENCES).split()[:199]
-    _go_live(page)
+    page.locator("#live-text").check()
     captions = _captions(page)
     page.bring_to_front()
     page.locator("#output .committed").evaluate(_RECORD)
     for word in [*words, "long."]:
-        _type(page, word + " ")
+        page.locator("#text").press_sequentially(word + " ")
     expect(page.locator("#output .draft")).to_be_empty()
     expect(page.locator("#output .committed")).to_contain_text(re.compile(r"long.*\.\s*$"))
     texts = page.evaluate("texts")
@@ -79,9 +71,9 @@ def test_two_hundred_words_are_only_appended_and_captions_follow(page: Page, com
 def test_a_correction_is_sent_alone_and_what_is_committed_stays(page: Page) -> None:
     sent: list[str] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
-    _go_live(page)
+    page.locator("#live-text").check()
     text = "The old man 🎈 who lives next door has many books. He likes his "
-    _type(page, text)
+    page.locator("#text").press_sequentially(text)
     expect(page.locator("#output .committed")).to_contain_text("livres. Il")
     before = page.locator("#output .committed").text_content() or ""
     page.locator("#text").evaluate("area => area.setSelectionRange(4, 7)")
@@ -108,16 +100,16 @@ def test_a_server_that_dies_goes_on_where_it_was(browser: Browser, tmp_path: Pat
         page = context.new_page()
         page.goto("/")
         expect(page.locator("#from")).to_have_value("en")
-        _go_live(page)
+        page.locator("#live-text").check()
         captions = _captions(page)
         page.bring_to_front()
         page.locator("#output .committed").evaluate(_RECORD)
-        _type(page, "The cat is black. The old man who lives next door has many ")
+        page.locator("#text").press_sequentially("The cat is black. The old man who lives next door has many ")
         expect(page.locator("#output .committed")).to_contain_text("homme")
         os.killpg(first.process.pid, signal.SIGKILL)
         first.process.wait()
         expect(page.locator("#state")).to_have_text("The server does not answer. Trying again …")
-        _type(page, "books. ")
+        page.locator("#text").press_sequentially("books. ")
         with run_server(tmp_path / "second.log", port=port, ready=False):
             expect(page.locator("#output .committed")).to_contain_text("livres.", timeout=120_000)
             expect(page.locator("#state")).to_be_empty()
@@ -138,8 +130,8 @@ def test_other_languages_begin_anew_and_a_pivoting_route_is_live(
         page.goto("/")
         page.locator("#from").select_option("auto")
         page.locator("#to").select_option("fr")
-        _go_live(page)
-        _type(page, "The old man sleeps well. ")
+        page.locator("#live-text").check()
+        page.locator("#text").press_sequentially("The old man sleeps well. ")
         expect(page.locator("#output .committed")).to_have_text("Le vieil homme dort bien.")
         expect(page.locator("#from")).to_have_value("en")  # found in the text
         page.locator("#to").select_option("it")
@@ -147,7 +139,7 @@ def test_other_languages_begin_anew_and_a_pivoting_route_is_live(
         expect(committed).not_to_contain_text("vieil homme dort bien")
         expect(committed).not_to_be_empty()
         committed.evaluate(_RECORD)
-        _type(page, "The old man who lives next door has many books. ")
+        page.locator("#text").press_sequentially("The old man who lives next door has many books. ")
         expect(page.locator("#output .draft")).to_be_empty()
         texts = page.evaluate("texts")
         assert len(texts) > 2
@@ -189,12 +181,10 @@ def test_it_fits_and_axe_finds_nothing(browser: Browser, server: Server, scheme:
     page.goto("/")
     expect(page.locator("#from")).to_have_value("en")
     page.locator("#live-text").check()
-    _type(page, "The old man who lives next door has many books ")
+    page.locator("#text").press_sequentially("The old man who lives next door has many books ")
     expect(page.locator("#output .draft")).not_to_be_empty()
     assert width_of(page) == PHONE["width"]
-    with page.expect_popup() as opened:
-        page.locator("a#captions").click()
-    captions = opened.value
+    captions = _captions(page)
     captions.goto(captions.url + "&size=5&lines=3")
     expect(captions.locator("#captions")).to_contain_text("vieil homme")
     lines = captions.locator("#captions").evaluate(
