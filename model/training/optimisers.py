@@ -31,8 +31,8 @@ def build_optimisers(model: Transformer, options: OptimiserConfig) -> list[Optim
 class FloatMuon(Muon):
     """PyTorch's Muon with Nesterov's momentum, in float32; the learning rate is scaled as `match_rms_adamw` says.
 
-    PyTorch orthogonalises in bfloat16, which processors without such instructions emulate: on AVX2 a step of the
-    embedded model's size took twenty times as long as all of its other arithmetic.
+    PyTorch orthogonalises in bfloat16, which processors without such instructions emulate: on AVX2 that took more than
+    half of a step of the embedded model.
     """
 
     @torch.no_grad()
