@@ -2,6 +2,7 @@
 #
 #   docker build -t dragoman .
 #   docker run --read-only --stop-timeout 50 --publish 5000:5000 dragoman
+#   docker run --rm dragoman translate "I see a cat."
 #
 # Every setting of `dragoman serve` is a variable (--env DRAGOMAN_REPLICAS=2). To serve another checkpoint, mount
 # its directory readable for user 10001 and name it: --volume ./checkpoint:/model:ro --env DRAGOMAN_MODEL=/model.
@@ -57,10 +58,12 @@ FROM torch AS dependencies
 RUN uv pip install --requirement pyproject.toml --extra otel --extra redis
 
 FROM dependencies AS pruned
-# Remove files that only tests and C++ builds read: a quarter of the environment.
+# Remove files that only tests and C++ builds read, and names that only debuggers do: a third of the environment.
 RUN find /opt/venv/lib/python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete \
     && rm -rf /opt/venv/lib/python3*/site-packages/torch/include /opt/venv/lib/python3*/site-packages/torch/test \
-    && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} +
+    && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} + \
+    && for package in torch/lib zstandard uvloop; do \
+        find /opt/venv/lib/python3*/site-packages/${package} -name '*.so' -exec strip --strip-unneeded {} +; done
 
 FROM dependencies AS application
 COPY . ./
@@ -97,4 +100,5 @@ EXPOSE 5000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python3", "-IS", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['DRAGOMAN_PORT']), timeout=4); c.request('GET', '/readyz'); sys.exit(c.getresponse().status != 200)"]
 # No shell: SIGTERM must reach the server, which then lets running translations finish.
-CMD ["dragoman", "serve"]
+ENTRYPOINT ["dragoman"]
+CMD ["serve"]

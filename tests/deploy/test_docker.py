@@ -182,10 +182,14 @@ from importlib.metadata import distributions
 for each in distributions():
     print(re.sub("[-_.]+", "-", each.name).lower(), each.version.partition("+")[0], sep="==")
 """
-    installed = {*_run("docker", "run", "--rm", image, "python3", "-c", program).split()}
+    installed = {*_run("docker", "run", "--rm", "--entrypoint", "python3", image, "-c", program).split()}
     pinned = {line.partition(" ;")[0] for line in CONSTRAINTS.read_text().splitlines()}
     assert len(installed) > 50
     assert [each for each in installed - pinned if not each.startswith("dragoman==")] == []
+
+
+def test_the_image_translates_without_network(image: str) -> None:
+    _run(".ci/check-image", image)
 
 
 def test_the_image_serves_and_drains_with_no_rights_and_no_writable_place(image: str) -> None:
