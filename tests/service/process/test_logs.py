@@ -35,20 +35,19 @@ def _logged(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, style: str) ->
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("stream", "style"), [(_Terminal(), "auto"), (_Terminal(), "text"), (io.StringIO(), "text")], ids=str
-)
-def test_people_read_lines(stream: io.StringIO, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready, error = _logged(monkeypatch, stream, style).strip().split("\n")
+@pytest.mark.parametrize(("kind", "style"), [(_Terminal, "auto"), (_Terminal, "text"), (io.StringIO, "text")])
+def test_people_read_lines(kind: type[io.StringIO], style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_terminal = kind is _Terminal
+    ready, error = _logged(monkeypatch, kind(), style).strip().split("\n")
     assert " ready: open http://127.0.0.1:5000, first token 3" in ready
     assert " error: engine process ended" in error
     # Elsewhere no sequences of a terminal get into a file.
-    assert ("\x1b" in ready, "\x1b[31m" in error) == (stream.isatty(), stream.isatty())
+    assert ("\x1b" in ready, "\x1b[31m" in error) == (is_terminal, is_terminal)
 
 
-@pytest.mark.parametrize(("stream", "style"), [(io.StringIO(), "auto"), (_Terminal(), "json")], ids=str)
-def test_programs_read_json(stream: io.StringIO, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready, error = map(json.loads, _logged(monkeypatch, stream, style).splitlines())
+@pytest.mark.parametrize(("kind", "style"), [(io.StringIO, "auto"), (_Terminal, "json")])
+def test_programs_read_json(kind: type[io.StringIO], style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, error = map(json.loads, _logged(monkeypatch, kind(), style).splitlines())
     assert ready.pop("time")
     assert ready == {
         "level": "INFO",
