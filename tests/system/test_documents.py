@@ -349,7 +349,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
         (["--file", "a.docx", "--file", "b.docx", "--output", "c.docx"], "a.docx: give one document"),
         (["--file", "a.docx", "--output", "./a.docx"], "a.docx: is the document itself"),
         (["--file", "a.rtf"], "file: the file extension .rtf is not supported"),
-        (["--file", "none.docx", "--output", "b.docx"], "none.docx: No such file"),
+        (["--file", "none.docx", "--output", "c.docx"], "none.docx: No such file"),
         (["--column", "a", "text"], "--column needs --file"),
     ],
 )
