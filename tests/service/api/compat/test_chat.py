@@ -54,7 +54,7 @@ def test_any_other_name_is_refused(translator: Translator, name: str) -> None:
 async def test_a_model_may_come_as_long_as_models_are_downloaded(
     translator: Translator, started: bool, error: type[Exception]
 ) -> None:
-    library: Any = SimpleNamespace(started=started, why_not_ready="downloading")
+    library: Any = SimpleNamespace(started=started, why_not_ready="downloading", why_not_now=lambda _: None)
     nothing: Any = None
     service = ServiceContext(translator, library, nothing, nothing, nothing, nothing, nothing, nothing)
     with pytest.raises(error):
