@@ -61,8 +61,9 @@ def test_every_scenario_is_tested() -> None:
 def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: Path) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
     # So many that each kind has one; and long documents may be ended on a slow machine.
-    users = 8 if name in ("mixed", "documents") else 4
-    patience = ["--stop-timeout", "30"] if name == "documents" else []
+    has_documents = name in ("mixed", "documents")
+    users = 8 if has_documents else 4
+    patience = ["--stop-timeout", "30"] if has_documents else []
     rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, *patience, users=users)
     assert set(rows) >= ROWS[name]
     assert all(int(row["Failure Count"]) == 0 for row in rows.values())
