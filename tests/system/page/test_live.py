@@ -74,7 +74,7 @@ def test_a_correction_is_sent_alone_and_what_is_committed_stays(page: Page) -> N
     page.locator("#live-text").check()
     text = "The old man 🎈 who lives next door has many books. He likes his "
     page.locator("#text").press_sequentially(text)
-    expect(page.locator("#output .committed")).to_contain_text("livres. Il")
+    expect(page.locator("#output .committed")).to_contain_text("livres.")
     before = page.locator("#output .committed").text_content() or ""
     page.locator("#text").evaluate("area => area.setSelectionRange(4, 7)")
     page.keyboard.type("young")
@@ -106,6 +106,10 @@ def test_a_server_that_dies_goes_on_where_it_was(browser: Browser, tmp_path: Pat
         page.locator("#output .committed").evaluate(_RECORD)
         page.locator("#text").press_sequentially("The cat is black. The old man who lives next door has many ")
         expect(page.locator("#output .committed")).to_contain_text("homme")
+        page.wait_for_timeout(1000)  # captions that have missed words begin anew
+        expect(captions.locator("#captions")).to_have_text(
+            (page.locator("#output .committed").text_content() or "").strip()
+        )
         os.killpg(first.process.pid, signal.SIGKILL)
         first.process.wait()
         expect(page.locator("#state")).to_have_text("The server does not answer. Trying again …")
@@ -142,7 +146,7 @@ def test_other_languages_begin_anew_and_a_pivoting_route_is_live(
         page.locator("#text").press_sequentially("The old man who lives next door has many books. ")
         expect(page.locator("#output .draft")).to_be_empty()
         texts = page.evaluate("texts")
-        assert len(texts) > 2
+        assert texts  # a busy server joins updates
         assert [each for each in pairwise(texts) if not each[1].startswith(each[0])] == []
 
 
