@@ -18,7 +18,7 @@ from httpx_sse import aconnect_sse
 from loadtest.metrics import Metrics
 from service.process.interpreter import python_command
 
-_START_SECONDS: Final = 60.0
+_START_SECONDS: Final = 180.0
 _STOP_SECONDS: Final = 60.0
 
 

@@ -20,7 +20,7 @@ import pytest
 from service.settings import EMBEDDED_MODEL
 from tests.system.documented import DocumentedStatuses
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
 POLL = "service.composition.POLL_SECONDS"
 KEEP_ALIVE = "service.api.sse.KEEP_ALIVE_SECONDS"
