@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ _EXPECTED_ERRORS: Final = frozenset(
     }
 )
 """The server's log messages about processes that were killed or stopped."""
+_KILLED: Final = re.compile(r"process \d+ was killed by signal 9\b")
 _START: Final = "listening"
 _KILL_SECONDS: Final = 5.0
 """Both processes may have waited so long for a processor between the answer and the kill."""
@@ -71,7 +73,8 @@ def _check_messages(text: Sequence[str], lines: Sequence[dict[str, Any]], site: 
         if line.startswith(_TRACEBACK):
             site.problems.append("\n".join(["log:", *text[number : number + _TRACEBACK_LINES]]))
     for fields in lines:
-        is_error = fields["level"] in ("ERROR", "CRITICAL") and fields["message"] not in _EXPECTED_ERRORS
+        is_expected = fields["message"] in _EXPECTED_ERRORS or _KILLED.match(fields["message"])
+        is_error = fields["level"] in ("ERROR", "CRITICAL") and not is_expected
         if is_error or _TRACEBACK in fields.get("exc_info", ""):
             site.problems.append(f"log: {json.dumps(fields)[:2000]}")
         elif fields["message"] == "draining" and fields["requests"]:

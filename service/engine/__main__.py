@@ -152,7 +152,8 @@ def _next_fork(control: socket.socket, *, forks: bool) -> _Fork | None:
 
 def _reap(_: int, frame: FrameType | None) -> None:
     """Reap forks that have ended, and say which ones were killed: nobody else knows."""
-    with contextlib.suppress(ChildProcessError):
+    # A RuntimeError is that of a log line which this signal has interrupted.
+    with contextlib.suppress(ChildProcessError, RuntimeError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             pid, status = ended
             if os.WIFSIGNALED(status):
