@@ -82,7 +82,7 @@ def test_what_is_wrong_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_server_says_what_is_wrong_with_its_keys(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The configuration would outlive the standard error of the test.
-    monkeypatch.setattr("service.process.logs.configure", lambda level: None)
+    monkeypatch.setattr("service.process.logs.configure", lambda *_: None)
     path.write_text("This is no database, but a text that is long enough to be looked at. " * 20)
     result = CliRunner().invoke(app, ["serve"])
     assert (result.exit_code, result.stderr) == (2, f"dragoman: {path}: file is not a database\n")
