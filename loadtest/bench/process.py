@@ -70,7 +70,7 @@ def peer_process(name: str, comparison: Comparison, models: Path) -> Iterator[Pe
 
 _opened = ExitStack()
 _peers: list[Peer] = []
-"""Of the process that has one: the peer, and what closes it."""
+"""The peer of this process, if it has one, and `_opened` closes it."""
 
 
 def _open(name: str, comparison: Comparison, models: Path) -> None:

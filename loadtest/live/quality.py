@@ -99,7 +99,7 @@ async def grow(service: ServiceContext, pairs: Sequence[Pair], policy: Policy, a
 
 
 class _Screen:
-    """What a client shows: committed text, which must only grow, and a draft."""
+    """The text that a client shows: committed text, which must only grow, and a draft."""
 
     def __init__(self) -> None:
         self.text = ""

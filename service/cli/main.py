@@ -24,7 +24,7 @@ from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError, UnknownLanguage
 from service.hub.errors import HubError, is_full_disk
-from service.settings import EMBEDDED_MODELS, CommandSettings, Settings, UnusableSettingError
+from service.settings import CommandSettings, Settings, UnusableSettingError
 
 if TYPE_CHECKING:
     from service.cli.documents import DocumentOptions
@@ -53,12 +53,7 @@ def options(
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; without any, standard input.")] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source", "-s", help="Language of the text; auto detects it.  [default: en; auto if the target is en]"
-        ),
-    ] = None,
+    source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[
         list[Path] | None,
@@ -104,12 +99,11 @@ def translate(  # noqa: PLR0913  each is an option of the command
     from service.client import ClientError, Options
 
     _check_together({"texts": texts, "--file": files, "--column": columns, "--alternatives": alternatives}, as_json)
-    source = source or ("auto" if target == "en" else "en")
     options = Options(scores=True, alternatives=alternatives) if as_json else Options()
     if beam_size is not None:
         options["beam_size"] = beam_size
 
-    engine = partial(_engine, url, api_key, partial(_with_local_model, model, target, offline))
+    engine = partial(_engine, url, api_key, partial(_with_local_model, model, offline))
 
     async def show(sink: TextIO) -> None:
         # A progress bar and tokens on the same terminal would overwrite each other.
@@ -162,15 +156,13 @@ def _check_output(output: Path | None, *, may_overwrite: bool) -> None:
         raise typer.Exit(UNUSABLE)
 
 
-def _with_local_model(model: str | None, target: str, offline: bool) -> Settings:
-    """Load the settings, and download the model that they name; of the embedded ones keep those into the target."""
+def _with_local_model(model: str | None, offline: bool) -> Settings:
+    """Load the settings, and download the model that they name, if they name one."""
     given: dict[str, object] = {} if model is None else {"model": model}
     settings = load_settings(**given | ({"offline": True} if offline else {}))
-    if settings.model is not None:
-        return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
-    into_target = tuple(each for each in EMBEDDED_MODELS if each.name.endswith(f"-{target}"))
-    is_default = settings.models == EMBEDDED_MODELS
-    return settings.model_copy(update={"models": into_target}) if is_default and into_target else settings
+    if settings.model is None:
+        return settings
+    return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
 
 
 Engine = Callable[["TranslationJob"], AbstractAsyncContextManager["Stream"]]

@@ -30,7 +30,7 @@ _BORDERS: Final = {
     sign: regex.compile(rf"(?<!\\)(?:(?<![^\s|])(?:[\d.]+[+*])?[<^>.]{{0,3}}(?P<style>[a-z]?))?{regex.escape(sign)}")
     for sign in "|!"
 }
-"""What begins a cell, with its format, by the sign with which its table begins."""
+"""The beginning of a cell, with its format, by the sign with which its table begins."""
 _UNDERLINE: Final = regex.compile(r"([=~^+-])\1+")
 _MARK: Final = regex.compile(
     r"(?P<copied>`[^`\n]{1,300}`|\+{1,3}[^\s+][^+\n]{0,300}\+{1,3}|\{[\w:-]{1,80}\}(?![^\s\[\]]{0,200}\[)|<<[^<>,\n]{1,200}>>|\[\[[^\]\n]{1,100}\]\]"

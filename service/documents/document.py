@@ -31,7 +31,7 @@ class Document:
     options: ReadOptions
     limits: DocumentLimits
     report: Report = field(default_factory=Report)
-    """What happened to the texts; whole after `rewrite`."""
+    """The fate of the texts; whole after `rewrite`."""
 
     @property
     def result_format(self) -> DocumentFormat:

@@ -39,7 +39,7 @@ def decode_po(data: bytes) -> tuple[str, str]:
 
 
 class _Entry(NamedTuple):
-    """What stands before the translation of an entry."""
+    """The fields before the translation of an entry."""
 
     place: int
     """The beginning of its first field."""

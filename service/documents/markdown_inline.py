@@ -26,7 +26,7 @@ class Inline(NamedTuple):
     text: str
     labels: Labels
     joints: Sequence[str] = ()
-    """What stands in the document between two lines of the text."""
+    """The characters of the document between two lines of the text."""
     is_cell: bool = False
 
     def pieces(self, source: str, context: str = "text", encode: Callable[[str], str] = str) -> list[Piece]:

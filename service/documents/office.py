@@ -202,7 +202,7 @@ def is_typed(text: str) -> bool:
 
 
 class Survey(NamedTuple):
-    """What a first look at an archive tells about its parts."""
+    """The facts that a first look at an archive tells about its parts."""
 
     named: frozenset[str] = frozenset()
     """The headings that a table names."""

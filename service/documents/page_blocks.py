@@ -22,7 +22,7 @@ _READING: Final = regex.compile(
     r"(?:<rp\b[^<>]*+>[^<]*+</rp>\s*+)?<rt\b[^<>]*+>[^<]*+(?:</rt>(?:\s*+<rp\b[^<>]*+>[^<]*+</rp>)?|(?=<rt\b|</ruby>))",
     regex.I,
 )
-"""How the characters before it are read; the translation is read otherwise."""
+"""Ruby: the reading of the characters before it, which is not that of the translation."""
 _SOFT_HYPHEN: Final = regex.compile(r"\u00ad|&shy;|&#(?:173|xAD);", regex.I)
 _IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
 
