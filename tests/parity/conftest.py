@@ -1,5 +1,6 @@
 """The shape of the parity tests' random models, and the runners that are held to the oracle."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from model.config import ModelConfig
 from service.engine.messages import Command
+from service.engine.runner import Runner
 from tests.conftest import random_model
 from tests.in_place import use_in_place, use_padded
 from tests.parity.engine import EOS, Arrivals, Run, captured, eager, run_with
@@ -29,16 +31,19 @@ def config(request: pytest.FixtureRequest) -> ModelConfig:
 def run(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The engine with each of the runners in turn, in float32; that for GPUs with both kinds of attention.
 
-    Padded attention is that of GPUs without Triton.
+    Padded attention is that of GPUs without Triton. The runs of a test share a runner, as the requests of an engine do.
     """
     if request.param == "in_place":
         use_in_place(monkeypatch, device)
     else:
         use_padded(monkeypatch)
-    make = eager if request.param == "eager" else captured
+
+    @cache
+    def runner(config: ModelConfig, slots: int) -> Runner:
+        make = eager if request.param == "eager" else captured
+        return make(random_model(config).to(device), slots)
 
     def run_it(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
-        runner = make(random_model(config).to(device), slots)
-        return run_with(runner, config, commands, slots=slots, seed=seed)
+        return run_with(runner(config, slots), config, commands, slots=slots, seed=seed)
 
     return run_it
