@@ -60,9 +60,17 @@ def _passage(text: str, elements: list[ast.TextElement | ast.Placeable]) -> Iter
     first, last = elements[0].span, elements[-1].span
     assert first is not None
     assert last is not None
-    yield Passage((first.start, last.end), context="entry", items=items, write_text=_written)
+    yield Passage((first.start, last.end), encode=_begun, context="entry", items=items, write_text=_written)
 
 
 def _written(text: str) -> str:
-    """Write text; braces and the signs that begin something at the start of a line are quoted."""
-    return str(regex.sub(r"[{}]|^[\[*.]", lambda found: f'{{"{found[0]}"}}', text))
+    return str(regex.sub("[{}]", _quoted, text))
+
+
+def _begun(text: str) -> str:
+    """Write a whole text: signs that begin something at the start of a line are quoted."""
+    return str(regex.sub(r"^[\[*.]", _quoted, text))
+
+
+def _quoted(found: regex.Match[str]) -> str:
+    return f'{{"{found[0]}"}}'

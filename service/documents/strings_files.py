@@ -16,7 +16,7 @@ _ENTRY: Final = regex.compile(
     rf"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:{_STRING}|[\w.-]++)\s*+=\s*+(?P<value>{_STRING})\s*+;", regex.DOTALL
 )
 _END: Final = regex.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+\Z", regex.DOTALL)
-_ESCAPE: Final = regex.compile(r'\\(?:U([0-9a-fA-F]{4})|(["\\]))')
+_ESCAPE: Final = regex.compile(r"""\\(?:U([0-9a-fA-F]{4})|(["'\\]))""")
 _PROPERTY: Final = regex.compile(
     r"^[ \t\f]*+(?![#!])(?P<key>(?:[^\\=:\s]|\\.)++)[ \t\f]*+[=:]?[ \t\f]*+(?P<value>(?:[^\\\r\n]|\\(?:\r\n|.))*+)",
     regex.M | regex.S,
@@ -40,7 +40,7 @@ def _unescaped(found: regex.Match[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = regex.sub(r'\\(?![nrt])|"', lambda found: f"\\{found[0]}", text)
+    escaped = regex.sub(r'\\(?![nrt\n])|"', lambda found: f"\\{found[0]}", text)
     return f'"{escaped}"'
 
 

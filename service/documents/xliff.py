@@ -13,7 +13,8 @@ from service.errors import InvalidRequest
 from service.text.placeholders import is_icu_message
 
 _NAMESPACES: Final = {
-    f"urn:oasis:names:tc:xliff:document:{version}": "x" for version in ("1.1", "1.2", "2.0", "2.1", "2.2")
+    "": "x",  # that of version 1.0
+    **{f"urn:oasis:names:tc:xliff:document:{version}": "x" for version in ("1.1", "1.2", "2.0", "2.1", "2.2")},
 }
 _UNITS: Final = frozenset({"x:trans-unit", "x:segment"})
 _HOLDERS: Final = frozenset({"x:xliff", "x:group", "x:unit", "x:body", "x:file"})
@@ -34,7 +35,7 @@ def split_xliff(text: str, options: ReadOptions) -> Iterator[Piece]:
     found = tokens(text, _NAMESPACES)
     root = next((token for token in found if token.kind in (XmlKind.OPEN, XmlKind.EMPTY)), None)
     if root is None or root.name != "x:xliff":
-        raise InvalidRequest("file", "it is not XLIFF 1.2 or 2")
+        raise InvalidRequest("file", "it is not XLIFF 1 or 2")
     is_old = root.attributes().get("version", "")[:1] == "1"
     return _Reader(tokens(text, _NAMESPACES), options, is_old=is_old).read()
 

@@ -19,6 +19,7 @@ _SPACE: Final = regex.compile(r"\s+")
 _PLURALS: Final = frozenset("zero one two few many other".split())
 _TTML_LANGUAGE: Final = regex.compile(r"""<(?:\w+:)?tt\s[^<>]*?\bxml:lang=["']([\w-]+)""")
 _ANDROID_ESCAPE: Final = regex.compile(r"\\([\"'@?\\])")
+_ANDROID_QUOTED: Final = regex.compile(r'\s*+"(?:[^"\\]|\\.)*+"\s*+', regex.DOTALL)
 _ANDROID_SPECIAL: Final = regex.compile(r"(?<!\\)[\"']|^[@?]")
 
 
@@ -105,8 +106,18 @@ def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
         values = [token.attributes() for token in found.path]
         if any(each.get("translatable") == "false" for each in values) or found.text.startswith(("@", "?")):
             continue
-        items = found.items(lambda each: _ANDROID_ESCAPE.sub(r"\1", each))
+        is_quoted = _ANDROID_QUOTED.fullmatch(text, *found.place) is not None
+        found = _without_quotes(text, found) if is_quoted else found
+        items = found.items(lambda each: _ANDROID_ESCAPE.sub(r"\1", each), keeps_lines=is_quoted)
         yield Passage(found.place, context="entry", items=items, write_text=_android)
+
+
+def _without_quotes(text: str, found: _Element) -> _Element:
+    """Return a string of Android without the quotes around it, by which its white space counts."""
+    inside = list(found.inside)
+    inside[0] = inside[0]._replace(text=inside[0].text.lstrip()[1:])
+    inside[-1] = inside[-1]._replace(text=inside[-1].text.rstrip()[:-1])
+    return found._replace(inside=inside, place=(text.index('"', found.place[0]) + 1, text.rindex('"', *found.place)))
 
 
 def _android(text: str) -> str:

@@ -123,8 +123,11 @@ def check(text: str) -> None:
 
 
 def tokens(text: str, namespaces: Mapping[str, str]) -> Iterator[XmlToken]:
-    """Yield the tokens of a text that passed `check`. `namespaces` maps addresses to their short names."""
-    prefixes: list[Mapping[str, str]] = [{"xml": "xml"}]
+    """Yield the tokens of a text that passed `check`. `namespaces` maps addresses to their short names.
+
+    The address "" is that of elements without a namespace.
+    """
+    prefixes: list[Mapping[str, str]] = [{"xml": "xml", "": namespaces.get("", "")}]
     for found in _TOKEN.finditer(text):
         raw, name = found[0], found["name"]
         if name is None:

@@ -14,6 +14,7 @@ from service.errors import InvalidRequest
 _TEXT: Final = "tag:yaml.org,2002:str"
 _DEEPEST: Final = 100
 _BLOCK: Final = regex.compile(r"(?P<head>[|>][-+0-9]*[^\n]*\n)(?P<indent>[ ]*)", regex.DOTALL)
+_SYMBOL: Final = regex.compile(r":\w+")
 _PLAIN: Final = regex.compile(r"(?![-?:,\[\]{}#&*!|>'\"%@`\s])(?:(?!: | #|:$)[^\n,\[\]{}])+(?<!\s)")
 """A text that needs no quotes."""
 
@@ -50,8 +51,8 @@ def _values(
     elif isinstance(node, yaml.ScalarNode) and node.tag == _TEXT and wanted(path):
         place = start + node.start_mark.index, start + node.end_mark.index
         raw = text[slice(*place)]
-        if raw[:1] == "*":
-            return  # the name of a value that stands elsewhere
+        if raw[:1] == "*" or _SYMBOL.fullmatch(raw):
+            return  # the name of a value that stands elsewhere, or one of Ruby's names
         if node.style in ("|", ">"):
             yield from _block(raw, place, is_folded=node.style == ">")
         else:

@@ -9,7 +9,7 @@ ANDROID = (
     '<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2"><string name="a">it\\\'s <b>a</b> "cat"</string>'
     '<string name="b" translatable="false">no</string><string name="c">@string/a</string>'
     '<string name="d">see <xliff:g id="x">%1$s</xliff:g> now</string><plurals name="p"><item quantity="one">file</item>'
-    "</plurals><item>no</item></resources>"
+    '</plurals><string name="q"> "a  <b>b</b>" </string><item>no</item></resources>'
 )
 RESX = (
     '<root><resheader name="version"><value>two</value></resheader><data name="a" xml:space="preserve"><value>one\n'
@@ -28,12 +28,13 @@ STRINGSDICT = (
 TMX = '<tmx><body><tu><tuv xml:lang="en-US"><seg>a <bpt i="1"/>cat<ept i="1"/></seg></tuv>{}</tu></body></tmx>'
 TTML = '<tt xml:lang="en" xmlns="tt"><metadata>no</metadata><p begin="0s">{}<br/><span>{}</span></p></tt>'
 FLUENT = (
-    "# no\na = {0} {{ $x }} <b>{0}</b>\n    .title = {0}\n-term = {0}\n"
+    "# no\na = <i></i> {0} {{ $x }} <b>{0}</b>.\n    .title = {0}\n-term = {0}\n"
     "n = {{ $count ->\n    [one] {0}\n   *[other] {0} {{ $count }}\n  }}\n"
 )
 CASES = {
     "android": ("a.xml", ANDROID, ANDROID.replace("it\\'s", "IT\\'S").replace(">a</b> \"cat\"", ">A</b> \\\"CAT\\\"")
-        .replace(">see", ">SEE").replace("$s", "$S").replace("> now", "> NOW").replace("file<", "FILE<")),
+        .replace(">see", ">SEE").replace("$s", "$S").replace("> now", "> NOW").replace("file<", "FILE<")
+        .replace('"a  <b>b<', '"A  <b>B<')),
     "resx": ("a.resx", RESX, RESX.replace("one\ntwo", "ONE\nTWO")),
     "stringsdict": ("a.stringsdict", STRINGSDICT.format("a file"), STRINGSDICT.format("A FILE")),
     "ttml": ("a.ttml", TTML.format("one", "two"), TTML.format("ONE", "TWO").replace('"en"', '"fr"')),

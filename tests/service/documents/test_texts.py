@@ -52,15 +52,15 @@ CASES = {
     ),
     "strings": (
         "a.strings",
-        '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cats";',
-        '/* Title = "x"; */\n"title" = "THE \\"CAT\\"";\n// b\nkey.b = "%D CATS";',
+        '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cat\\\'s";',
+        '/* Title = "x"; */\n"title" = "THE \\"CAT\\"";\n// b\nkey.b = "%D CAT\'S";',
     ),
     "yaml": (
         "a.yaml",
         "en:\r\n  a: see you # no\r\n  b: [1, true, \"it\\u0027s\", 'so']\r\n  c: |\r\n    one\r\n    two\r\n",
         "en:\r\n  a: SEE YOU # no\r\n  b: [1, true, \"IT'S\", 'SO']\r\n  c: |\r\n    ONE\r\n    TWO\r\n",
     ),
-    "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\n", "d: >-\n  FOLD ED\ne: F\n"),
+    "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\ng: :no\n", "d: >-\n  FOLD ED\ne: F\ng: :no\n"),
     "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n'),
     "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
     "html": (
@@ -90,6 +90,12 @@ CASES = {
         .replace("red</source>", 'red</source>\n  <target>THE <g id="1">HOUSE</g> IS <x id="2"/> RED</target>')
         .replace('"new">new</target>', '"needs-review-translation">NEW</target>')
         .replace("<target/>", '<target>A <ph id="1">&lt;b></ph> B</target>'),
+    ),
+    "xliff 1.0": (
+        "a.xlf",
+        '<xliff version="1.0"><file source-language="en"><trans-unit><source>a</source></trans-unit></file></xliff>',
+        '<xliff version="1.0"><file source-language="en" target-language="fr"><trans-unit><source>a</source>'
+        "<target>A</target></trans-unit></file></xliff>",
     ),
     "xliff 2": (
         "a.xliff",
