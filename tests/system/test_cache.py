@@ -175,7 +175,7 @@ async def test_a_client_that_leaves_takes_nothing_from_others(cached: Server) ->
 
 async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -> None:
     """Another client is served meanwhile."""
-    with start_server("--cache-mb", "32", "--client-timeout-seconds", "1", "--max-characters", "1000000") as server:
+    with start_server("--cache-mb", "32", "--client-timeout-seconds", "3", "--max-characters", "1000000") as server:
         text = LONG_TEXT * 4
         async with server.client() as client:
             await stream(client, text)

@@ -63,7 +63,7 @@ def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: 
     # So many that each kind has one; and long documents may be ended on a slow machine.
     has_documents = name in ("mixed", "documents")
     users = 8 if has_documents else 4
-    patience = ["--stop-timeout", "30"] if has_documents else []
+    patience = ["--stop-timeout", "120"] if has_documents else []
     rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, *patience, users=users)
     assert set(rows) >= ROWS[name]
     assert all(int(row["Failure Count"]) == 0 for row in rows.values())

@@ -20,7 +20,10 @@ class _Terminal(io.StringIO):
 def _handlers() -> Iterator[None]:
     root, uvicorn = logging.root, logging.getLogger("uvicorn")
     before = root.handlers[:], root.level, uvicorn.level
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(logging.LogRecord)  # a test that imported Ray leaves one that adds a field
     yield
+    logging.setLogRecordFactory(factory)
     root.handlers[:] = before[0]
     root.setLevel(before[1])
     uvicorn.setLevel(before[2])
