@@ -8,7 +8,7 @@ from service.text.splitter import Splitter
 from tests.service.text.patterns import PATTERNS, WORK, fits, repeat
 from tests.service.text.steps import steps_of
 
-_CHARACTERS = 4000
+_CHARACTERS = 8000
 _MOST_GROWTH = 2.2
 _FEW_STEPS = 1000
 
