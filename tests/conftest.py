@@ -32,7 +32,7 @@ vars(ssl)["create_default_context"] = cache(ssl.create_default_context)
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-_MOST_WORKERS = 5
+_MOST_WORKERS = 6
 
 WORDS = "the a cat dog sat ate on mat under table red big small house and ran le la chat chien mangé sur tapis".split()
 
@@ -50,8 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of test processes: one is often waiting for a server to start or to end."""
-    return min(usable_cores() + 1, _MOST_WORKERS)
+    """Return the number of test processes: two are often waiting for a server to start or to end."""
+    return min(usable_cores() + 2, _MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
