@@ -50,7 +50,7 @@ def _try_out(server: Server, directory: Path, config: str, phases: str, examples
     command += ["--checks", "all", "--exclude-checks", _NOT_CHECKED, "--max-failures", "20"]
     command += ["--max-examples", str(examples), "--seed", "1", "--generation-database", "none", "--no-color"]
     # In a directory of its own, for it writes down what it has found.
-    ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=110, check=False)
+    ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=250, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "unexpected error" not in server.log.read_text()
 

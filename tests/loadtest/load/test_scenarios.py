@@ -30,10 +30,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def _locust(server: Server, file: Path, prefix: Path, *options: str, users: int = 4) -> dict[str, dict[str, str]]:
+def _locust(
+    server: Server, file: Path, prefix: Path, *options: str, users: int = 4, seconds: int = 4
+) -> dict[str, dict[str, str]]:
     """Locust's rows by name; anything that fails, fails the run."""
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--only-summary", "--host", server.url]
-    command += [*f"-u {users} -r {users} -t 4s --csv {prefix} --html {prefix}.html".split(), *options]
+    command += [*f"-u {users} -r {users} -t {seconds}s --csv {prefix} --html {prefix}.html".split(), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with Path(f"{prefix}_stats.csv").open(newline="") as rows:
@@ -60,11 +62,11 @@ def test_every_scenario_is_tested() -> None:
 )
 def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: Path) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
-    # So many that each kind has one; and long documents may be ended on a slow machine.
     has_documents = name in ("mixed", "documents")
-    users = 8 if has_documents else 4
-    patience = ["--stop-timeout", "120"] if has_documents else []
-    rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, *patience, users=users)
+    # So many that each kind has one, and so long that a slow machine has begun each, and ends long documents.
+    patience = {"users": 8, "seconds": 8} if has_documents else {}
+    options = ["--stop-timeout", "120"] if has_documents else []
+    rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, *options, **patience)
     assert set(rows) >= ROWS[name]
     assert all(int(row["Failure Count"]) == 0 for row in rows.values())
     assert (tmp_path / f"{name}.html").stat().st_size > 0
