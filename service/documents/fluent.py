@@ -6,12 +6,18 @@ from typing import Final
 import regex
 from fluent.syntax import FluentParser, ast
 
-from service.documents.paragraph import ReadOptions
+from service.documents.paragraph import ReadOptions, render
 from service.documents.passages import Passage, plain_items
-from service.documents.tagged import Item, Object
+from service.documents.tagged import Close, Item, Object, Open, Words
 from service.errors import InvalidRequest
 
 _SPACE: Final = regex.compile(r"\s*\n\s*")
+_BREAK: Final = regex.compile(r"(?<=[.:!?>])[ ]*+\n\s*+|\n\s*+(?=<|[-•]\s|[0-9]{1,3}[.)]\s)")
+"""A line end that a reader may see: after a sentence, or before an item or a tag."""
+_KEPT: Final = "\1"
+_SIGN: Final = regex.compile(r"(?<=(?:\A|\n)[ ]*)[\[*.]")
+_PLACEABLE: Final = "\0"
+"""Stands for one while a text is read: no file has this character."""
 
 
 def read_fluent(text: str, _: ReadOptions) -> Iterator[Passage]:
@@ -50,17 +56,39 @@ def _variants(element: ast.TextElement | ast.Placeable) -> list[ast.Pattern]:
 
 
 def _passage(text: str, elements: list[ast.TextElement | ast.Placeable]) -> Iterator[Passage]:
-    items: list[Item] = []
+    words, copied = "", []
     for element in elements:
         assert element.span is not None
         if isinstance(element, ast.TextElement):
-            items += plain_items(_SPACE.sub(" ", element.value))
+            words += _SPACE.sub(" ", _BREAK.sub(_KEPT, element.value)).replace(_KEPT, "\n")
         else:
-            items.append(Object([text[element.span.start : element.span.end]], is_word=True))
+            words += _PLACEABLE
+            copied.append(text[element.span.start : element.span.end])
     first, last = elements[0].span, elements[-1].span
     assert first is not None
     assert last is not None
+    items = list(_items(words, iter(copied)))
     yield Passage((first.start, last.end), encode=_begun, context="entry", items=items, write_text=_written)
+
+
+def _items(words: str, copied: Iterator[str]) -> Iterator[Item]:
+    """Yield the items of a text; what is copied stands between its words, or in its tags."""
+    for item in plain_items(words):
+        match item:
+            case Words(found):
+                for number, part in enumerate(found.split(_PLACEABLE)):
+                    yield from [Object([next(copied)], is_word=True)] if number else []
+                    yield from [Words(part)] if part else []
+            case Object(pieces, is_break):
+                yield Object([_whole(render(pieces), copied)], is_break)
+            case Open(raw):
+                yield Open(_whole(raw, copied))
+            case Close(raw):
+                yield Close(_whole(raw, copied))
+
+
+def _whole(raw: str, copied: Iterator[str]) -> str:
+    return regex.sub(_PLACEABLE, lambda _: next(copied), raw).replace("\n", "\n    ")
 
 
 def _written(text: str) -> str:
@@ -69,7 +97,7 @@ def _written(text: str) -> str:
 
 def _begun(text: str) -> str:
     """Write a whole text: signs that begin something at the start of a line are quoted."""
-    return str(regex.sub(r"^[\[*.]", _quoted, text))
+    return str(_SIGN.sub(_quoted, text))
 
 
 def _quoted(found: regex.Match[str]) -> str:

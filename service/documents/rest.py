@@ -29,6 +29,7 @@ _MARK: Final = regex.compile(
     r"|(?<![\w*])(?P<open>\*{1,2})(?![\s*])(?P<text>[^*\n]{1,300})(?<!\s)(?P<close>(?P=open))(?![\w*])"
 )
 """Inline marks, which also stand in messages of documentation."""
+_FIELD: Final = regex.compile(r"\s*:[^:\n]{1,60}:")
 _OPTION: Final = regex.compile(r"\s*:[\w-]+:")
 
 
@@ -40,13 +41,15 @@ def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
     while number < len(lines):
         line = lines[number]
         directive = _DIRECTIVE.match(line.text)
-        if line.text and (heading := _heading(lines, number)) is not None:
+        if line.text and directive is None and (heading := _heading(lines, number)) is not None:
             yield heading
             number += 3 if _ADORNMENT.fullmatch(line.text) else 2
         elif not line.text or _ADORNMENT.fullmatch(line.text) or _TABLE.match(line.text):
             number += 1
         elif directive is not None:
             number = yield from _directive(lines, number, directive)
+        elif _FIELD.fullmatch(line.text):
+            number += 1  # the name of a field whose text stands in the next lines
         elif is_literal and line.indent > 0:
             number = _body_end(lines, number - 1, line.indent - 1)
             is_literal = False

@@ -36,7 +36,7 @@ def split_xliff(text: str, options: ReadOptions) -> Iterator[Piece]:
     root = next((token for token in found if token.kind in (XmlKind.OPEN, XmlKind.EMPTY)), None)
     if root is None or root.name != "x:xliff":
         raise InvalidRequest("file", "it is not XLIFF 1 or 2")
-    is_old = root.attributes().get("version", "")[:1] == "1"
+    is_old = root.attributes().get("version", "1")[:1] == "1"
     return _Reader(tokens(text, _NAMESPACES), options, is_old=is_old).read()
 
 

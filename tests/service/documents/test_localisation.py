@@ -68,6 +68,7 @@ _UNITS = (
             '<target>SEE <x id="START_LINK"/>A<x id="CLOSE_LINK"/></target>',
         ),
         ("<source>{n, plural, one {a} other {b}}</source>", ""),
+        ('<source>a <g id="1"></g> b</source>', '<target>A <g id="1"></g> B</target>'),
     ],
 )
 def test_units(source: str, target: str, rewrite: Rewrite) -> None:
@@ -78,6 +79,12 @@ def test_units(source: str, target: str, rewrite: Rewrite) -> None:
         unit, space = '<trans-unit id="1">', "</trans-unit>"
     written = rewrite("a.xlf", _UNITS.format(unit + source + space)).decode()
     assert written == _UNITS.format(unit + source + target + space)
+
+
+def test_the_first_xliff_has_no_namespace(rewrite: Rewrite) -> None:
+    file = '<xliff version="1.0"><file><trans-unit id="1"><source>a</source>{}</trans-unit></file></xliff>'
+    written = rewrite("a.xlf", file.format("")).decode()
+    assert written == file.format("<target>A</target>").replace("<file>", '<file target-language="fr">')
 
 
 def test_an_end_never_comes_before_its_beginning(rewrite: Rewrite) -> None:

@@ -30,6 +30,7 @@ TTML = '<tt xml:lang="en" xmlns="tt"><metadata>no</metadata><p begin="0s">{}<br/
 FLUENT = (
     "# no\na = <i></i> {0} {{ $x }} <b>{0}</b>.\n    .title = {0}\n-term = {0}\n"
     "n = {{ $count ->\n    [one] {0}\n   *[other] {0} {{ $count }}\n  }}\n"
+    'link =\n    {0}:\n    1. <a href="{{ $x }}">{0}</a>\n    2. {0}\n'
 )
 CASES = {
     "android": ("a.xml", ANDROID, ANDROID.replace("it\\'s", "IT\\'S").replace(">a</b> \"cat\"", ">A</b> \\\"CAT\\\"")

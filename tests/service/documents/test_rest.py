@@ -38,6 +38,13 @@ Term
 
 .. a comment
 
+..
+   !!!!!
+   no
+
+:Key name:
+   a
+
 :param name: the name
 
 Part
@@ -77,6 +84,13 @@ TERM
    :alt: no
 
 .. a comment
+
+..
+   !!!!!
+   no
+
+:Key name:
+   A
 
 :param name: THE NAME
 
