@@ -75,14 +75,14 @@ export class DocumentView {
     return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait }));
   }
 
-  show({ state, name, characters, characters_done: done, seconds_left: seconds, warnings = [] }) {
+  show({ state, name, characters, characters_done: done, seconds_left: seconds, summary = [] }) {
     $("document-state").hidden = false;
     const share = state === "done" ? 1 : characters ? done / characters : 0;
     const percent = number(Math.floor(100 * share) / 100, { style: "percent" });
     $("document-progress").value = share;
     $("document-name").textContent = name;
     $("document-words").textContent =
-      { queued: t("waiting"), done: [t("translated"), ...warnings].join("; ") }[state] ??
+      { queued: t("waiting"), done: summary.join("; ") || t("translated") }[state] ??
       (seconds === undefined ? percent : t("{percent}, about {seconds} s left", { percent, seconds: number(seconds) }));
     $("document-cancel").hidden = state === "done";
     $("document-download").hidden = state !== "done";
