@@ -88,7 +88,7 @@ def _items(words: str, copied: Iterator[str]) -> Iterator[Item]:
 
 
 def _whole(raw: str, copied: Iterator[str]) -> str:
-    return regex.sub(_PLACEABLE, lambda _: next(copied), raw).replace("\n", "\n    ")
+    return str(regex.sub(_PLACEABLE, lambda _: next(copied), raw)).replace("\n", "\n    ")
 
 
 def _written(text: str) -> str:
