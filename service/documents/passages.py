@@ -75,7 +75,7 @@ class Passage(NamedTuple):
     encode: Callable[[str], str] = str
     """Writes the whole translation as the format spells it."""
     context: str = "text"
-    """As in `Paragraph`."""
+    """The context of `Paragraph`."""
     items: Sequence[Item] | None = None
     """The parts of the text, if it has other tags than those of HTML."""
     has_references: bool = False
@@ -85,7 +85,7 @@ class Passage(NamedTuple):
     write_text: Callable[[str], str] | None = None
     """Writes plain text between items."""
     literal: str | None = None
-    """What is written at the place without a translation, such as a flag of an entry that is translated."""
+    """The text that is written at the place without a translation, such as a flag of an entry that is translated."""
     kept: str = ""
     """Why the text stays as it is; "" for a text to translate."""
 

@@ -37,15 +37,19 @@ class Report:
     def in_words(self) -> list[str]:
         """Return a line for each thing that a person may want to know."""
         places = ", ".join(f"{count} of {context}" for context, count in self.translated.items())
-        lines = [f"{sum(self.translated.values())} texts translated" + (f" ({places})" if places else "")]
+        lines = [f"{_counted(sum(self.translated.values()), 'text')} translated" + (f" ({places})" if places else "")]
         if self.unchanged:
-            lines.append(f"{self.unchanged} texts are equal in both languages")
-        lines += [f"{count} texts left as they are: {reason}" for reason, count in self.left.items()]
+            lines.append(f"{_counted(self.unchanged, 'text')} equal in both languages")
+        lines += [f"{_counted(count, 'text')} not translated: {reason}" for reason, count in self.left.items()]
         if self.without_inner_tags:
             lines.append(
-                f"{self.without_inner_tags} blocks translated without their inner tags: compare their formatting"
+                f"{_counted(self.without_inner_tags, 'block')} translated without inner tags: compare the formatting"
             )
         return [*lines, *self.warnings]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _all(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -46,7 +46,7 @@ class _Reader:
         self._options = options
         self._is_old = is_old
         self._inherited: list[tuple[bool, bool]] = [(True, False)]
-        """Whether the open elements are translated, and whether white space is kept in them."""
+        """Two answers for each open element: is it translated, and is its white space kept?"""
 
     def read(self) -> Iterator[Piece]:
         for token in self._tokens:

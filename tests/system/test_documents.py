@@ -103,7 +103,7 @@ def test_a_document_is_a_job_and_gone_after_its_download(documents_server: Serve
 def test_marks_of_messages_and_the_report_in_words(fuzzy: str, mark: str, documents_server: Server) -> None:
     sent = _send(documents_server, b'msgid "I see a cat."\nmsgstr ""\n', "a.po", fuzzy=fuzzy)
     found = _wait(documents_server, sent.json()["id"])
-    assert found["summary"] == ["1 texts translated (1 of entry)"]
+    assert found["summary"] == ["1 text translated (1 of entry)"]
     result = httpx.get(f"{documents_server.url}/documents/{found['id']}/result").text
     assert result == f'{mark}msgid "I see a cat."\nmsgstr "Je vois un chat."\n'
 

@@ -82,7 +82,7 @@ export class DocumentView {
     $("document-progress").value = share;
     $("document-name").textContent = name;
     $("document-words").textContent =
-      { queued: t("waiting"), done: summary.join("; ") || t("translated") }[state] ??
+      { queued: t("waiting"), done: [t("translated"), ...summary].join("; ") }[state] ??
       (seconds === undefined ? percent : t("{percent}, about {seconds} s left", { percent, seconds: number(seconds) }));
     $("document-cancel").hidden = state === "done";
     $("document-download").hidden = state !== "done";

@@ -30,7 +30,7 @@ async def test_a_document_is_counted_and_translated(tmp_path: Path) -> None:
         written = await process.answer(["UN", "two"])
     assert isinstance(written, Written)
     assert (written.report.translated, written.report.unchanged) == ({"text": 1}, 1)
-    assert written.report.in_words() == ["1 texts translated (1 of text)", "1 texts are equal in both languages"]
+    assert written.report.in_words() == ["1 text translated (1 of text)", "1 text equal in both languages"]
     assert output.read_bytes() == b"UN\n\n12\n\ntwo\n"
 
 

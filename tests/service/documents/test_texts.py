@@ -91,12 +91,6 @@ CASES = {
         .replace('"new">new</target>', '"needs-review-translation">NEW</target>')
         .replace("<target/>", '<target>A <ph id="1">&lt;b></ph> B</target>'),
     ),
-    "xliff 1.0": (
-        "a.xlf",
-        '<xliff version="1.0"><file source-language="en"><trans-unit><source>a</source></trans-unit></file></xliff>',
-        '<xliff version="1.0"><file source-language="en" target-language="fr"><trans-unit><source>a</source>'
-        "<target>A</target></trans-unit></file></xliff>",
-    ),
     "xliff 2": (
         "a.xliff",
         '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en"><file id="f"><unit id="u">'

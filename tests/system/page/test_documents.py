@@ -28,7 +28,7 @@ def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Pa
 
 def test_a_dropped_document(page: Page) -> None:
     page.evaluate(_DROP, "# I see a cat.\n")
-    expect(page.locator("#document-words")).to_have_text("1 texts translated (1 of heading)")
+    expect(page.locator("#document-words")).to_have_text("translated; 1 text translated (1 of heading)")
     expect(page.locator("#document-name")).to_have_text("words.md")
     expect(page.locator("#document-progress")).to_have_js_property("value", 1)
     expect(page.get_by_role("button", name="Download")).to_be_visible()
