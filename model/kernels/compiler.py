@@ -118,8 +118,11 @@ def build(directory: Path, *, private: bool = False) -> Path:
     if compiler is None:
         raise CompilerError("there is no C++ compiler")
     directory.mkdir(mode=0o700 if private else 0o755, parents=True, exist_ok=True)
-    if not _is_own(directory.stat()):
-        raise PermissionError(f"{directory} can be written by others, who could put any code there: chmod go-w it")
+    if not _is_own(status := directory.stat()):
+        why, advice = "can be written by others", "chmod go-w it"
+        if status.st_uid not in (os.getuid(), 0):
+            why, advice = f"belongs to user {status.st_uid}", "chown it, or set XDG_CACHE_HOME"
+        raise PermissionError(f"{directory} {why}, who could put any code there: {advice}")
     with built.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return built if _is_sound(built) else _build(compiler, built)

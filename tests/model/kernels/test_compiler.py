@@ -6,6 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,10 @@ def test_a_directory_that_others_can_write_is_refused(monkeypatch: pytest.Monkey
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
     with pytest.raises(PermissionError, match="can be written by others"):
+        build(tmp_path / "shared")
+    owned = SimpleNamespace(st_uid=os.getuid() + 1, st_mode=0o40755)
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: owned)
+    with pytest.raises(PermissionError, match=f"belongs to user {os.getuid() + 1}, .*: chown it"):
         build(tmp_path / "shared")
 
 
