@@ -24,8 +24,11 @@ from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import EncodedSegment
 from service.translation.window import FirstTokenPriority, SegmentInFlight, SegmentWindow, mark_as_retrieved
 
-LONGEST_WAIT_SECONDS: Final = 15.0
-"""A response begins only when engines can answer; a request waits no longer for it."""
+LONGEST_WAIT_SECONDS: Final = 30.0
+"""A response begins only when engines can answer; a request waits no longer for it.
+
+Two slow cores that are busy take more than half of that to start an engine.
+"""
 _MOST_AT_ONCE: Final = 128
 """Events after which others have their turn, even if there are more."""
 _LOADING_SECONDS: Final = 0.5
@@ -154,7 +157,7 @@ class Translation:
         return any(model.pool.replacing for model in self._models)
 
     async def wait_for_engines(self) -> None:
-        """Wait while dead engines are replaced. Raises `NotReady` after 15 s, or at the deadline if that is earlier."""
+        """Wait while dead engines are replaced. Raises `NotReady` after 30 s, or at the deadline if that is earlier."""
         now = asyncio.get_running_loop().time
         until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
         for model in self._models:
