@@ -44,6 +44,7 @@ from service.errors import EngineFailed
 from service.observability import tracing
 from service.observability.tracing import RequestTracing
 from service.settings import Networks, Settings, UnusableSettingError
+from service.supervisor.fork_server import Zygote
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +73,15 @@ def create_app(
     settings: Settings,
     on_failure: Callable[[str], None] = _log_failure,
     on_ready: Callable[[], None] = _log_ready,
+    zygote: Zygote | None = None,
 ) -> FastAPI:
     """Build the application. Raises `CheckpointError` and `UnusableSettingError`.
 
     `on_ready` is called when a model has answered, and `on_failure` with the reason when no model can be used, which no
-    restart would mend.
+    restart would mend. Engines are forks of the `zygote`, if there is one already.
     """
     tracer_provider = tracing.provider(VERSION) if settings.traces else None
-    service = build_service(settings)
+    service = build_service(settings, zygote)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -47,14 +47,14 @@ POLL_SECONDS: Final = 5.0
 _GIGABYTE: Final = 1_000 * MEGABYTE
 
 
-def build_service(settings: Settings) -> ServiceContext:
+def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceContext:
     """Build everything that the routes need; engines are not started yet.
 
-    Raises `CheckpointError` and `UnusableSettingError`.
+    All engines are forks of the `zygote`. Raises `CheckpointError` and `UnusableSettingError`.
     """
     metrics = Metrics(VERSION, settings.mode)
     segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
-    builder = ModelBuilder(settings, metrics, segments)
+    builder = ModelBuilder(settings, metrics, segments, zygote)
 
     def build(found: FoundModel, path: Path) -> ServedModel:
         return builder.build(found, path, lambda: library.request_load(found))
@@ -91,12 +91,18 @@ def _public_models(settings: Settings) -> PublicModels:
 class ModelBuilder:
     """Builds served models, whose engines are forks of one zygote."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, segments: SegmentStore | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        segments: SegmentStore | None = None,
+        zygote: Zygote | None = None,
+    ) -> None:
         """`segments` keeps finished segments, if they are kept."""
         self._settings = settings
         self._metrics = metrics
         self._segments = segments
-        self._zygote = Zygote(settings.log_level, settings.log_format)
+        self._zygote = zygote or Zygote(settings.log_level, settings.log_format)
 
     def build(self, found: FoundModel, path: Path, request_load: Callable[[], None] = lambda: None) -> ServedModel:
         """Build the served model of a Dragoman checkpoint: the one found, or the import of it.

@@ -8,16 +8,16 @@ is `service/engine/__main__.py`.
 import asyncio
 import logging
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
 
 from service.engine.messages import MOST_LENDERS, EngineOptions
 from service.errors import EngineFailed
-from service.supervisor.forks import Engine, ForkingProcess
+from service.supervisor.forks import Engine, ForkingProcess, LaunchedProcess, launch
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,6 @@ class Forker(ABC):
 
     async def _start(self) -> ForkingProcess:
         self._process = process = await self._launch()
-        started = time.monotonic()
         try:
             await process.loaded(self._load_seconds)
         except (EOFError, ConnectionError):
@@ -100,11 +99,11 @@ class Forker(ABC):
         except TimeoutError:
             await self._drop()
             self._load_seconds *= 2  # if it has not hung, but the machine is that slow, it comes to its end some time
-            raise EngineFailed(f"the {self.name} was not ready after {time.monotonic() - started:.0f} s") from None
+            raise EngineFailed(f"the {self.name} was not ready after {process.age:.0f} s") from None
         except BaseException:
             await self._drop()
             raise
-        self._load_seconds = max(_LEAST_LOAD_SECONDS, _TIMES_SLOWER * (time.monotonic() - started))
+        self._load_seconds = max(_LEAST_LOAD_SECONDS, _TIMES_SLOWER * process.age)
         self._watch = asyncio.create_task(self._replace(process))
         return process
 
@@ -164,10 +163,23 @@ class Zygote(Forker):
         super().__init__()
         self.forks = forks
         self._logs = (log_level, log_format)
+        self._launched: LaunchedProcess | None = None
         self._lenders: dict[object, range] = {}
 
+    def launch(self) -> None:
+        """Start the process before it is wanted: it imports for seconds, in which this process can do so, too."""
+        with suppress(OSError):  # it is tried again, and reported, when the first model is loaded
+            self._launched = launch(*self._logs, forks=self.forks)
+
+    def discard(self) -> None:
+        """Kill the process that `launch` has started, if no model has wanted it."""
+        if self._launched is not None:
+            self._launched.kill()
+            self._launched = None
+
     async def _launch(self) -> ForkingProcess:
-        return await ForkingProcess.start(*self._logs, forks=self.forks)
+        launched, self._launched = self._launched, None
+        return ForkingProcess.of(launched or launch(*self._logs, forks=self.forks))
 
     async def fork(self, options: EngineOptions) -> ForkingProcess:
         """Start a process that loads a model. Raises `EngineFailed` and OSError."""

@@ -5,8 +5,9 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -74,41 +75,64 @@ class Engine:
         self.commands.close()
 
 
+class LaunchedProcess(NamedTuple):
+    """A process that imports what all engines share."""
+
+    child: subprocess.Popen[bytes]
+    control: socket.socket
+    since: float
+    """Monotonic time, seconds."""
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        self.control.close()
+
+
+def launch(log_level: str, log_format: str, *, forks: bool) -> LaunchedProcess:
+    """Start `python -m service.engine`; no event loop need run yet. Raises OSError."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    command = python_command("-m", "service.engine", str(theirs.fileno()), log_level, log_format)
+    try:
+        child = subprocess.Popen(
+            [*command, *([] if forks else ["alone"])],
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # a library that prints
+            pass_fds=[theirs.fileno()],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return LaunchedProcess(child, ours, time.monotonic())
+
+
 class ForkingProcess:
     """A process that forks, and the socket that carries requests for forks and ends with the process.
 
     It is used by one request at a time, because a reply does not say to which it belongs.
     """
 
-    def __init__(self, pid: int, control: socket.socket, child: asyncio.subprocess.Process | None = None) -> None:
-        """`child` is the process if this process has started it; nobody else could reap it."""
+    def __init__(self, pid: int, control: socket.socket, launched: LaunchedProcess | None = None) -> None:
+        """`launched` is the process if this process has started it; nobody else could reap it."""
         self.pid = pid
         self._control = control
-        self._child = child
+        self._launched = launched
+        self._since = time.monotonic() if launched is None else launched.since
         self._replies: asyncio.Queue[ForkReply | None] = asyncio.Queue()
         """None comes last, when the process has ended."""
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, log_level: str, log_format: str = "auto", *, forks: bool) -> "ForkingProcess":
-        """Start `python -m service.engine`, which imports what all engines share. Raises OSError."""
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        command = python_command("-m", "service.engine", str(theirs.fileno()), log_level, log_format)
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *command,
-                *([] if forks else ["alone"]),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=2,  # a library that prints
-                pass_fds=[theirs.fileno()],
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return cls(child.pid, ours, child)
+    def of(cls, launched: LaunchedProcess) -> "ForkingProcess":
+        return cls(launched.child.pid, launched.control, launched)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._since
 
     async def fork(self, number: int) -> tuple[int, socket.socket]:
         """Return the id of a fork, and the socket whose other end it has.
@@ -138,7 +162,7 @@ class ForkingProcess:
         pid, control = await self.fork(0)
         with contextlib.suppress(ConnectionError):  # it has ended, which is read
             await asyncio.get_running_loop().sock_sendall(control, frame(options))
-        return ForkingProcess(pid, control, self._child if pid == self.pid else None)
+        return ForkingProcess(pid, control, self._launched if pid == self.pid else None)
 
     async def loaded(self, seconds: float) -> None:
         """Wait until it has loaded what its forks share.
@@ -183,7 +207,7 @@ class ForkingProcess:
         """Wait until the process has ended, and reap it."""
         await asyncio.wait({self._reading})
         self._control.close()
-        await (reap(self.pid) if self._child is None else self._child.wait())
+        await (reap(self.pid) if self._launched is None else asyncio.to_thread(self._launched.child.wait))
 
     def release(self) -> None:
         """Ask for nothing more: it ends when its forks have ended."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import psutil
 import pytest
 
 from service.engine.messages import MOST_LENDERS, EngineOptions
@@ -22,7 +23,7 @@ from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer, Zygote
-from service.supervisor.forks import ForkingProcess
+from service.supervisor.forks import ForkingProcess, launch
 from service.supervisor.generation import Reader
 from tests.generation_requests import generation_request, submitted
 
@@ -156,6 +157,23 @@ async def test_models_share_a_zygote_and_outlive_it(caplog: pytest.LogCaptureFix
     assert zygote.pid is None
 
 
+async def test_a_zygote_is_launched_before_a_model_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    zygote = Zygote()
+    zygote.launch()
+    monkeypatch.delattr("service.supervisor.fork_server.launch")
+    async with running(ForkServer(OPTIONS, zygote)) as one:
+        assert await _ids(submitted(one.engines[0], REQUEST))
+
+
+def test_a_zygote_that_no_model_has_wanted_is_killed() -> None:
+    zygote, others = Zygote(), set(psutil.Process().children())
+    zygote.launch()
+    [child] = set(psutil.Process().children()) - others
+    zygote.discard()
+    zygote.discard()
+    assert not child.is_running()
+
+
 async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
     zygote = Zygote()
     async with running(ForkServer(OPTIONS, zygote)) as one:
@@ -170,7 +188,7 @@ async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
 
 async def test_a_process_that_has_ended_is_asked_for_no_fork() -> None:
     """Its socket is closed before its owner has noticed."""
-    process = await ForkingProcess.start("info", forks=True)
+    process = ForkingProcess.of(launch("info", "auto", forks=True))
     await process.loaded(60)
     os.kill(process.pid, signal.SIGKILL)
     await process.ended()
