@@ -43,7 +43,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(start_server: Sta
     with start_server("--slots", "1", "--max-waiting", "1") as server:
         [engine] = server.engine_pids()
         async with server.client() as client:
-            async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
+            async with client.stream("POST", "/translate", json={"q": " ".join(SENTENCES), **REQUEST}) as response:
                 events = read_events(response)
                 assert (await anext(events)).name == "start"
                 # The queue would be empty for moments while the engine is faster than the reader.
@@ -66,7 +66,7 @@ async def test_two_replicas_share_the_work_and_end_with_the_http_process(start_s
     with start_server("--replicas", "2", "--threads", "1", "--slots", "4") as server:
         assert len(server.engine_pids()) == 2
         async with server.client() as client:
-            texts = [" ".join(SENTENCES[i : i + 60]) for i in range(12)]
+            texts = [" ".join(SENTENCES[i : i + 30]) for i in range(12)]
             one_by_one = [text_of(await stream(client, text)) for text in texts]
             before = [processor_seconds(pid) for pid in server.engine_pids()]
             together = await asyncio.gather(*(stream(client, text) for text in texts))
@@ -139,7 +139,7 @@ async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: Start
                 async with client.stream("POST", "/translate", json={"q": text, **REQUEST}) as response:
                     await anext(read_events(response))
 
-            texts = [" ".join(SENTENCES[i : i + 60]) for i in range(8)]
+            texts = [" ".join(SENTENCES[i : i + 24]) for i in range(8)]
             expected = [await one(text) for text in texts]
             for _ in range(3):
                 patient = [asyncio.create_task(one(text)) for text in texts]

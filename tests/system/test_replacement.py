@@ -102,7 +102,7 @@ def _kill(pids: Sequence[int]) -> None:
 
 @pytest.mark.parametrize(
     ("rounds", "streams"),
-    [(1, 8), pytest.param(3, 40, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    [(1, 8), pytest.param(3, 24, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
 )
 async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, rounds: int, streams: int) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
@@ -128,7 +128,7 @@ async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -
     restarts = server.metric("dragoman_engine_restarts_total")
     async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 40
 
         async def repeat(number: int) -> int:
             rounds = 0
@@ -143,11 +143,11 @@ async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -
             await asyncio.sleep(2)
             _kill(server.engine_pids()[:1])
         assert min(await streams) > 0
-    assert server.metric("dragoman_engine_restarts_total") > restarts + 10
+    assert server.metric("dragoman_engine_restarts_total") > restarts + 6
 
 
 async def test_three_deaths_in_a_row_are_nobodys_fault(one: Damaged) -> None:
-    server, work = one.server, _work(16, sentences=40)
+    server, work = one.server, _work(12, sentences=30)
     before = server.metric("dragoman_engine_restarts_total")
     async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
