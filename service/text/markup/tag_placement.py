@@ -18,8 +18,8 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
     An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
     the longest run of its own. If no word is aligned with them, a mark around whole words contains the free word
     aligned nearest to it, so that what was emphasised still is. So do a link and light markup around a part of a word,
-    since an empty link cannot be followed, and light markup would become visible. Any other mark follows the word
-    aligned with the nearest word before it.
+    since an empty link cannot be followed, and light markup would become visible; where no word is free, these two take
+    one from the end of a neighbouring element. Any other mark follows the word aligned with the nearest word before it.
     """
     return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
 
@@ -107,6 +107,9 @@ class _Placement:
         for number, mark in enumerate(marks):
             if number not in held and self._needs_words(mark) and (word := free.take_nearest(mark)) is not None:
                 held[number] = word, word + 1
+        for number, mark in enumerate(marks):
+            if number not in held and _breaks_if_empty(mark) and self._has_words(mark):
+                self._take_from_neighbour(number, held)
         empty = _EmptyRanges(self._words, first, last, held.values())
         return [held.get(number) or empty.range_of(mark) for number, mark in enumerate(marks)]
 
@@ -130,10 +133,21 @@ class _Placement:
 
     def _needs_words(self, mark: Mark) -> bool:
         """Return True for a pair of marks around whole words, and for a link or light markup around a part of one."""
-        if not any(map(str.isalnum, self._sentence[mark.start : mark.end])):
-            return False
-        may_be_part = _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
-        return may_be_part or not (self._is_inside(mark.start) or self._is_inside(mark.end))
+        is_part = self._is_inside(mark.start) or self._is_inside(mark.end)
+        return self._has_words(mark) and (_breaks_if_empty(mark) or not is_part)
+
+    def _has_words(self, mark: Mark) -> bool:
+        return any(map(str.isalnum, self._sentence[mark.start : mark.end]))
+
+    def _take_from_neighbour(self, number: int, held: dict[int, tuple[int, int]]) -> None:
+        """Give a mark the word of the next mark, or of the one before, that is nearest to it, if that has another."""
+        for neighbour in (number + 1, number - 1):
+            start, end = held.get(neighbour, (0, 0))
+            words = [place for place in range(start, end) if any(map(str.isalnum, self._words[place].text))]
+            if len(words) > 1:
+                cut = words[0] + 1 if neighbour > number else words[-1]
+                held[min(number, neighbour)], held[max(number, neighbour)] = (start, cut), (cut, end)
+                return
 
     def _is_inside(self, place: int) -> bool:
         """Return True for a position within a word of the sentence. `20<sup>th</sup>` is one word."""
@@ -145,6 +159,11 @@ class _Placement:
         for number, word in enumerate(self._words[first:last], first):
             if word.place is not None and any(map(str.isalnum, word.text)):
                 yield _AlignedWord(word.place, number)
+
+
+def _breaks_if_empty(mark: Mark) -> bool:
+    """Return True for a link, which nobody could follow, and for light markup, which would become visible."""
+    return _LINK.match(mark.opening) is not None or not mark.opening.startswith("<")
 
 
 class _AlignedWord(NamedTuple):

@@ -252,6 +252,14 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("le", 0), (" 20", 4), (" chat", 9)],
             "le 20 <sup></sup>chat",
         ),
+        # A link takes a word of its neighbour if no other is left, but not the last one.
+        (
+            "bey Simple state, here",
+            [Mark(0, 3, "<a>", "</a>"), Mark(4, 16, "<i>", "</i>"), Mark(18, 22, "<a>", "</a>")],
+            [("État", 11), (" simple", 4), (" immuable", 4)],
+            "<a>État</a> <i>simple</i> <a>immuable</a>",
+        ),
+        ("Hello world", [Mark(0, 5, "<i>", "</i>"), _LINK], [("Bonjour", 0)], "<i>Bonjour</i><a></a>"),
         ("Hello world", [_LINK], [], "<a></a>"),
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
     ],

@@ -43,6 +43,16 @@ def _ranges(sentence: str, marks: Sequence[Mark], words: Sequence[Aligned]) -> l
             nearest = min(free, key=lambda word: (_distance(sentence, mark, word[1]), word[0]))
             free.remove(nearest)
             held[number] = nearest[0], nearest[0] + 1
+    for number, mark in enumerate(marks):
+        if number in held or mark.opening != "<a>" or not _needs_words(sentence, mark):
+            continue
+        for neighbour, step in ((number + 1, 1), (number - 1, -1)):
+            start, end = held.get(neighbour, (0, 0))
+            if end - start > 1:
+                place = start if step > 0 else end - 1
+                held[number] = place, place + 1
+                held[neighbour] = (start + 1, end) if step > 0 else (start, end - 1)
+                break
     return [held.get(number) or _empty(mark, words, held.values()) for number, mark in enumerate(marks)]
 
 
