@@ -11,7 +11,7 @@ import regex
 from markdown_it.token import Token
 
 from service.documents.markdown_inline import Inline
-from service.documents.markdown_parser import DIRECTIVE, parser
+from service.documents.markdown_parser import COMPONENT, COMPONENT_TAG, DIRECTIVE, parser
 from service.documents.paragraph import Piece, ReadOptions
 from service.documents.passages import split_passages
 from service.documents.web_pages import split_page
@@ -42,7 +42,6 @@ _SLASHES: Final = regex.compile(r"/{3,}[ \t]*+(?:[\w-]++(?:[ \t]*+\|[^\n]*)?)?$"
 _SHORTCODE: Final = regex.compile(r"(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>)$")
 _MARKS: Final = regex.compile(r"\*\[[^\]\n]+\]:\s*+|\[[ xX]\]\s++")
 """An abbreviation, or a box to check."""
-_COMPONENT: Final = regex.compile(r"""</?[A-Z][\w.]*+(?:\s(?:[^<>"'{}]++|"[^"]*+"|'[^']*+'|\{[^{}]*+\})*+)?/?>""")
 _ARGUMENT: Final = regex.compile(
     r"""(?<![\w-])(?:title|label|alt|caption|description|summary|header|tagline)=(?:"(?P<text>[^"\n]+)"|'(?P<text>[^'\n]+)')"""
 )
@@ -109,7 +108,7 @@ class _Reader:
             if token.type == f"container_{DIRECTIVE}_open":
                 yield from self._until(self._starts[line])
                 yield from _cut(self._take(self._starts[line + 1]), _DIRECTIVE_TITLE, context="title")
-            elif token.type == "html_block" and token.map:
+            elif token.type in ("html_block", f"{COMPONENT}_open", f"{COMPONENT}_close") and token.map:
                 yield from self._until(self._starts[line])
                 yield from self._html(self._take(self._starts[token.map[1]]))
             elif token.type == "inline" and context == "cell":
@@ -130,7 +129,7 @@ class _Reader:
     def _html(self, raw: str) -> Iterator[Piece]:
         """Read a block of HTML; tags of components have titles in their attributes."""
         done = 0
-        for found in _COMPONENT.finditer(raw):
+        for found in COMPONENT_TAG.finditer(raw):
             yield from split_page(raw[done : found.start()], self._options)
             yield from _cut(found[0], _ARGUMENT)
             done = found.end()

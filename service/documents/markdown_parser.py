@@ -4,6 +4,7 @@ markdown-it parses. Here are only its extensions: blocks in the style of `!!! no
 note of where each inline token stands in its text.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
@@ -20,6 +21,12 @@ from mdit_py_plugins.footnote import footnote_plugin
 DIRECTIVE: Final = "directive"
 """The type of the token for the first line of a block such as `!!! note "Title"` or `:::tip Title`."""
 _DIRECTIVE: Final = regex.compile(r'(?:!!!|\?\?\?\+?)[ \t]+[\w"-]|===[!+]*[ \t]+"')
+COMPONENT: Final = "component"
+"""The type of the tokens for the tags of a component whose body is Markdown, as in MDX."""
+COMPONENT_TAG: Final = regex.compile(
+    r"""<(?P<end>/?)(?P<name>[A-Z][\w.]*+)(?:\s(?:[^<>"'{}]++|"[^"]*+"|'[^']*+'|\{[^{}]*+\})*+)?/?>"""
+)
+_LINE_END: Final = regex.compile(r"[ \t\r]*+$", regex.M)
 _COPIED: Final = regex.compile(
     r"\$\$?(?:[^\s$]|[^\s$][^$\n]{0,300}[^\s$])\$\$?(?!\d)"  # formulas
     r"|\\\((?:[^\n]{1,300}?)\\\)|\\\[(?:[^\n]{1,300}?)\\\]"
@@ -47,6 +54,7 @@ def parser() -> MarkdownIt:
     container_plugin(found, DIRECTIVE, ":", validate=lambda parameters, *_: bool(parameters.strip()))
     found.disable(["math_inline", "math_inline_double", "footnote_ref"], ignoreInvalid=True)
     found.block.ruler.before("fence", DIRECTIVE, _directive, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    found.block.ruler.before("html_block", COMPONENT, _component)
     found.core.ruler.enableOnly(["normalize", "block"])
     found.inline.ruler.before("escape", "copied", _copied)
     for rule in found.inline.ruler.__rules__:
@@ -74,6 +82,42 @@ def _directive(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.line = last
     state.push(f"container_{DIRECTIVE}_close", "", -1)
     return True
+
+
+def _component(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse a component whose tags have lines of their own. Its body may be indented, and needs no blank lines."""
+    if COMPONENT not in state.env:
+        state.env[COMPONENT] = _components(state)
+    first, last = state.env[COMPONENT].get(start, (end, end))
+    if last >= end or state.is_code_block(start):
+        return False
+    if silent:
+        return True
+    state.push(f"{COMPONENT}_open", "", 1).map = [start, first]
+    outside = state.blkIndent, state.lineMax
+    indents = (state.sCount[line] for line in range(first, last) if not state.isEmpty(line))
+    state.blkIndent, state.lineMax = min(indents, default=0), last
+    state.md.block.tokenize(state, first, last)
+    state.blkIndent, state.lineMax = outside
+    state.push(f"{COMPONENT}_close", "", -1).map = [last, last + 1]
+    state.line = last + 1
+    return True
+
+
+def _components(state: StateBlock) -> dict[int, tuple[int, int]]:
+    """Return by the line of each component's beginning the lines where its body begins and ends."""
+    found: dict[int, tuple[int, int]] = {}
+    opened: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for line, (begin, indent) in enumerate(zip(state.bMarks, state.tShift, strict=True)):
+        tag = COMPONENT_TAG.match(state.src, begin + indent)
+        if tag is None or not _LINE_END.match(state.src, tag.end()):
+            continue
+        if not tag["end"] and not tag[0].endswith("/>"):
+            opened[tag["name"]].append((line, line + tag[0].count("\n") + 1))
+        elif tag["end"] and opened[tag["name"]]:
+            start, first = opened[tag["name"]].pop()
+            found[start] = first, line
+    return found
 
 
 def _noting_place(

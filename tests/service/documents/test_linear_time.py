@@ -60,6 +60,7 @@ CASES: dict[str, tuple[str, Callable[[int], str | bytes]]] = {
     "lists in lists": ("md", lambda size: "- " * size + "a"),
     "containers": ("md", lambda size: ":::a\n" * (size // 5)),
     "admonitions": ("md", lambda size: "!!! a\n" * (size // 6)),
+    "components": ("md", lambda size: "<A>\n" * (size // 4) + "</A>\n" * (size // 5)),
     "a cue with a lone return": ("srt", lambda size: CUE + "a" * size + "\rb"),
     "ends of tags": ("srt", lambda size: CUE + ".</" * size + "\n\n" + CUE + ".</" * size),
     "notes": ("vtt", lambda size: "WEBVTT\n\n" + "NOTE a\n\n" * (size // 8) + (CUE + "a.\n\n") * (size // 60)),

@@ -110,6 +110,14 @@ CASES = {
         'import Tabs from \'@theme/Tabs\';\n\n<Tab value="a" label="First">\n\nText.\n\n</Tab>\n',
         'import Tabs from \'@theme/Tabs\';\n\n<Tab value="a" label="FIRST">\n\nTEXT.\n\n</Tab>\n',
     ),
+    "body of a component": (
+        "<Tabs\n  a={b}\n>\n  <Note>\n    **Important**: see\n    [this](a).\n  </Note>\n\n      code\n</Tabs>\n",
+        "<Tabs\n  a={b}\n>\n  <Note>\n    **IMPORTANT**: SEE [THIS](a).\n  </Note>\n\n      code\n</Tabs>\n",
+    ),
+    "components that cross": (
+        "<A>\n*one*\n<B>\n\n*two*\n</A>\n\n*three*\n\n</B>\n",
+        "<A>\n*ONE*\n<B>\n\n*TWO*\n</A>\n\n*THREE*\n\n</B>\n",
+    ),
     "footnote": ("a[^1]\n\n[^1]: One.\n\n    Two.\n", "A[^1]\n\n[^1]: ONE.\n\n    TWO.\n"),
     "code in a list": ("- a\n\n      code here\n\n- b\n", "- A\n\n      code here\n\n- B\n"),
     "titles": ('![cat](a.png "My cat") and [b](c "D e").\n', '![CAT](a.png "MY CAT") AND [B](c "D E").\n'),
