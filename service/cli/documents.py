@@ -20,7 +20,6 @@ from service.documents.document import Document, open_document
 from service.documents.formats import FORMATS, format_of
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions, advance
-from service.documents.readers import Conversion, TextReader
 from service.errors import ServiceError
 
 _TEXTS: Final = ("", "text", "log")
@@ -64,7 +63,7 @@ def are_documents(files: Sequence[Path], output: Path | None) -> bool:
 
 def _is_document(path: Path, *, is_written: bool) -> bool:
     ending = path.suffix[1:].lower()
-    if ending in FORMATS and not isinstance(FORMATS[ending].reader, TextReader):
+    if ending in FORMATS and (FORMATS[ending].is_archive or FORMATS[ending].outputs):
         return True
     # Texts are documents, too, but can also be shown as they are translated.
     return is_written and ending in FORMATS
@@ -195,15 +194,15 @@ class Finished:
 def _is_converted(path: Path) -> bool:
     """Return True for a document whose translation has another format."""
     known = FORMATS.get(path.suffix[1:].lower())
-    return known is not None and isinstance(known.reader, Conversion)
+    return known is not None and bool(known.outputs)
 
 
 def _result(path: Path, output: Path, options: ReadOptions) -> Path:
     """Return the name for the translation of a document in a directory."""
-    reader = FORMATS[path.suffix[1:].lower()].reader
-    if not isinstance(reader, Conversion):
+    outputs = FORMATS[path.suffix[1:].lower()].outputs
+    if not outputs:
         return output
-    ending = f".{options.output_format or reader.outputs[0]}"
+    ending = f".{options.output_format or outputs[0]}"
     return output.with_name(output.name + ending) if path.with_suffix(ending).exists() else output.with_suffix(ending)
 
 

@@ -5,16 +5,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from service.documents import office
+import regex
+
 from service.documents.archive import Archive, copy_member, open_archive, write_member
-from service.documents.formats import FORMATS, check_beginning, format_of
+from service.documents.formats import FORMATS, DocumentFormat, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
-from service.documents.readers import ArchiveReader, Conversion, DocumentFormat, TextReader
+from service.documents.readers import Conversion, TextReader
 from service.documents.report import Report
 from service.errors import InvalidRequest, TooLong
+
+if TYPE_CHECKING:
+    from service.documents.office import ArchiveReader
 
 _BEGINNING: Final = 8
 
@@ -36,9 +40,8 @@ class Document:
     @property
     def result_format(self) -> DocumentFormat:
         """The format of the translation."""
-        if not isinstance(self.format.reader, Conversion):
-            return self.format
-        return FORMATS[self.options.output_format or self.format.reader.outputs[0]]
+        outputs = self.format.outputs
+        return FORMATS[self.options.output_format or outputs[0]] if outputs else self.format
 
     def count(self) -> Count:
         """Read the whole document, and count its paragraphs and characters."""
@@ -60,22 +63,22 @@ class Document:
                 converted = Path(directory, f"converted.{self.result_format.name}")
                 self.report.warnings = [*reader.convert(self.path, converted, self.options)]
                 yield from replace(self, path=converted, format=self.result_format)._process(output, count)
-        elif isinstance(reader, ArchiveReader):
-            with open_archive(self.path, self.limits) as archive:
-                _check_archive(archive, self.format, reader)
-                yield from self._process_archive(archive, reader, output, count)
-        else:
+        elif isinstance(reader, TextReader):
             if (size := self.path.stat().st_size) > self.limits.max_part_bytes:
                 raise TooLong("file", f"{size} bytes of text, the limit is {self.limits.max_part_bytes}")
             part = _Part(reader, self.path.read_bytes(), self.options, count)
             yield part.paragraphs
             if output is not None:
                 output.write_bytes(part.written(self.report))
+        else:
+            with open_archive(self.path, self.limits) as archive:
+                _check_archive(archive, self.format, reader)
+                yield from self._process_archive(archive, reader, output, count)
 
     def _process_archive(
-        self, archive: Archive, reader: ArchiveReader, output: Path | None, count: Count
+        self, archive: Archive, reader: "ArchiveReader", output: Path | None, count: Count
     ) -> Iterator[Sequence[Paragraph]]:
-        known = office.survey(archive)
+        known = reader.survey(archive)
         sink = None if output is None else zipfile.ZipFile(output, "w")
         try:
             for member in archive.members:
@@ -114,7 +117,7 @@ def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentL
     found = format_of(name)
     if options.columns and not found.has_columns:
         raise InvalidRequest("columns", "only csv and tsv files have columns")
-    outputs = found.reader.outputs if isinstance(found.reader, Conversion) else (found.name,)
+    outputs = found.outputs or (found.name,)
     if options.output_format and options.output_format not in outputs:
         raise InvalidRequest("output_format", f"must be {' or '.join(outputs)}, for this document")
     if (size := path.stat().st_size) > limits.max_bytes:
@@ -124,10 +127,10 @@ def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentL
     return Document(path, found, options, limits)
 
 
-def _check_archive(archive: Archive, found: DocumentFormat, reader: ArchiveReader) -> None:
+def _check_archive(archive: Archive, found: DocumentFormat, reader: "ArchiveReader") -> None:
     """Raise `InvalidRequest` for an archive of another format, or with encrypted parts."""
     by_name = {member.filename: member for member in archive.members}
-    if not any(map(reader.main.fullmatch, by_name)):
+    if not any(regex.fullmatch(reader.main, name) for name in by_name):
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
     declared = by_name.get("mimetype")
     is_declared_otherwise = declared is not None and archive.read(declared).strip() != found.media_type.encode()

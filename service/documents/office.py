@@ -2,14 +2,17 @@
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 import regex
 
 from service.documents.archive import Archive
-from service.documents.xml_document import Vocabulary, names
+from service.documents.readers import TextReader
+from service.documents.web_pages import decode_html, split_xhtml
+from service.documents.xml_document import Vocabulary, names, split_xml
 from service.documents.xml_text import XmlKind, XmlToken, check, decode, tokens
 
 # ISO's strict variant of Office Open XML has other addresses.
@@ -263,3 +266,31 @@ def survey(archive: Archive) -> Survey:
         if name.endswith(("styles.xml", "content.xml")):
             codes |= code_styles(text)
     return Survey(frozenset(named), frozenset(compared), frozenset(codes), typed, frozenset(pages))
+
+
+_XHTML: Final = TextReader(decode=decode_html, split=split_xhtml, has_references=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveReader:
+    """The parts of an archive that hold text."""
+
+    main: str
+    """A pattern for the name of a part that every archive of the format has."""
+    parts: Parts
+    pages: str = ""
+    """A pattern for the names of parts in XHTML, besides those that a package declares."""
+
+    def survey(self, archive: Archive) -> Survey:
+        """Look at the parts that say something about others. Raises `InvalidRequest`."""
+        return survey(archive)
+
+    def reader(self, name: str, known: Survey) -> TextReader | None:
+        """Return the reader of a part; None for a part without text."""
+        if name in known.pages or regex.fullmatch(self.pages, name):
+            return _XHTML
+        for pattern, vocabulary in self.parts.items():
+            if regex.fullmatch(pattern, name):
+                split = partial(split_xml, vocabulary=keeping(vocabulary, known))
+                return TextReader(decode=decode, split=split, has_references=True)
+        return None

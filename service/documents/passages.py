@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.documents.paragraph import Kept, Paragraph, Piece, has_letters, render
+from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
 from service.text.markup.tokenizer import TokenKind, tokenize
@@ -99,6 +99,11 @@ def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
         yield from passage_pieces(text[start:end], passage)
         done = end
     yield text[done:]
+
+
+def at_passages(read: Callable[[str, ReadOptions], Iterable[Passage]]) -> Callable[[str, ReadOptions], Iterator[Piece]]:
+    """Return a function that cuts a document at the passages that `read` finds, which is all that most formats need."""
+    return lambda text, options: split_passages(text, read(text, options))
 
 
 def passage_pieces(source: str, passage: Passage) -> list[Piece]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
 from tests.service.documents.conftest import Rewrite, same
 
@@ -139,3 +140,7 @@ def test_columns_of_a_table(rewrite: Rewrite) -> None:
         rewrite("a.csv", table, columns=("price",))
     with pytest.raises(InvalidRequest, match=r"^columns: only csv and tsv files have columns$"):
         rewrite("a.txt", table, columns=("text",))
+
+
+def test_each_format_has_the_reader_that_its_row_names() -> None:
+    assert all(each.reader for each in FORMATS.values())
