@@ -3,12 +3,12 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import typer
@@ -72,9 +72,10 @@ def _is_document(path: Path, *, is_written: bool) -> bool:
 class DocumentCommand:
     """The translation of documents by one engine or server."""
 
-    def __init__(self, stream: Stream, job: TranslationJob, options: DocumentOptions) -> None:
-        """`stream` translates HTML."""
-        self._stream = stream
+    def __init__(self, start: Callable[[], Awaitable[Stream]], job: TranslationJob, options: DocumentOptions) -> None:
+        """`start` starts what translates HTML; it is called for the first document to translate."""
+        self._start = start
+        self._stream: Stream | None = None
         self._job = job
         self._options = options
         self._limits = DocumentLimits(max_characters=options.max_characters)
@@ -145,7 +146,9 @@ class DocumentCommand:
     async def _translate(self, path: Path, output: Path, options: ReadOptions) -> None:
         try:
             document = open_document(path, path.name, options, self._limits)
-            with show_progress(document.count().characters, self._job) as progress, _replaced(output) as temporary:
+            characters = document.count().characters
+            self._stream = self._stream or await self._start()
+            with show_progress(characters, self._job) as progress, _replaced(output) as temporary:
                 await self._rewrite(document, temporary, progress)
             for warning in document.report.warnings:
                 typer.echo(f"dragoman: {path.name}: {warning}", err=True)
@@ -162,6 +165,7 @@ class DocumentCommand:
             progress(batch.characters)
 
     async def _translations(self, texts: Sequence[str]) -> list[str]:
+        assert self._stream is not None
         async with aclosing(self._stream([*texts])) as events:
             async for event in events:
                 if isinstance(event, Done):
@@ -220,18 +224,7 @@ def _documents_in(directory: Path, output: Path) -> Iterator[Path]:
 @contextmanager
 def _replaced(output: Path) -> Iterator[Path]:
     """Provide a file that replaces the output once it is complete; after an error nothing is left."""
-    handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as directory:
+        temporary = Path(directory, output.name)
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
         temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -198,8 +198,8 @@ def _translate_documents(
     is_directory = path.is_dir()
 
     async def run() -> bool:
-        async with engine(job) as stream:
-            command = DocumentCommand(stream, job, options)
+        async with AsyncExitStack() as engines:
+            command = DocumentCommand(lambda: engines.enter_async_context(engine(job)), job, options)
             if is_directory:
                 return await command.translate_directory(path, output)
             await command.translate_file(path, output)

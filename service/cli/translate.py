@@ -16,13 +16,10 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from service.api.error_handlers import invalid_request
-from service.api.sse import EVENT_NAMES, payload
-from service.api.translate_request import TranslateRequest
 from service.client import AsyncClient, Detected, Done, Event, Options, Segment, Start, Token
 from service.client.events import event_of, translations_of
-from service.composition import build_service
 from service.settings import Settings
+from service.supervisor.fork_server import Zygote
 from service.text.glossary import EntriesError, read_entries
 
 # Files are sent in requests of about this size, in whole lines: enough to fill a batch, far below a server's limit.
@@ -57,12 +54,29 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
 
     Raises `ServiceError`, `CheckpointError` and `UnusableSettingError`.
     """
+    zygote = Zygote("warning", settings.log_format)
+    zygote.launch()  # it imports PyTorch while this process imports the server
+    from service.api.error_handlers import invalid_request
+    from service.api.sse import EVENT_NAMES, payload
+    from service.api.translate_request import TranslateRequest
+    from service.composition import build_service
+
     # At a terminal only the translation counts: no informational log records, and no API keys.
     for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}
-    service = build_service(settings.model_copy(update=for_one))
+    try:
+        service = build_service(settings.model_copy(update=for_one), zygote)
+    except BaseException:
+        zygote.discard()
+        raise
 
     async def stream(q: str | list[str]) -> AsyncGenerator[Event]:
-        request = _request(q, job)
+        try:
+            request = TranslateRequest.model_validate(
+                {"q": q, "source": job.source, "target": job.target, **job.options}
+            )
+        except ValidationError as error:
+            problems = [dict(each) for each in error.errors()]
+            raise invalid_request(problems, fields=TranslateRequest.model_fields) from None
         options = request.options(service.translator.limits.max_beam_size)
         shape = request.shape()
         translation = service.translator.start(request.texts(), request.source, request.target, options)
@@ -84,13 +98,7 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
         yield stream
     finally:
         await service.library.stop()
-
-
-def _request(q: str | list[str], job: TranslationJob) -> TranslateRequest:
-    try:
-        return TranslateRequest.model_validate({"q": q, "source": job.source, "target": job.target, **job.options})
-    except ValidationError as error:
-        raise invalid_request([dict(each) for each in error.errors()], fields=TranslateRequest.model_fields) from None
+        zygote.discard()
 
 
 @asynccontextmanager

@@ -324,8 +324,8 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     (source / "inner" / "broken.docx").write_text("no")
     (source / "picture.png").write_bytes(b"")
     output = tmp_path / "output"
-    arguments = ("--file", str(source), "--output", str(output), "--column", "text", "--url", documents_server.url)
-    done = _translate(*arguments)
+    arguments = ("--file", str(source), "--output", str(output), "--column", "text")
+    done = _translate(*arguments, "--url", documents_server.url)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "dragoman: inner/broken.docx: its content is not docx, as its name says",
@@ -333,7 +333,8 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
         "2 translated, 1 failed, 1 skipped",
     ]
     (source / "a.md").write_text("# No.\n")
-    again = _translate(*arguments, "--dry-run").stderr.splitlines()
+    # No engine is started where nothing is translated.
+    again = _translate(*arguments, "--model", "nowhere", "--dry-run").stderr.splitlines()
     assert again[0] == "a.md: 3 characters would be translated"
     assert again[-1] == "1 to translate, 1 unchanged, 1 failed, 1 skipped"
     assert (output / "a.md").read_text() == "# Oui.\n"
