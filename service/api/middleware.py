@@ -18,7 +18,8 @@ from service.observability.metrics import Metrics
 logger = logging.getLogger("dragoman.requests")
 
 _FORWARDED: Final = frozenset({b"x-forwarded-prefix", b"x-forwarded-host"})
-_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]{1,64}){1,8}")
+# Without `..`: addresses would leave the path that the proxy has given us.
+_PREFIX: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,64}){1,8}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 UNIX: Final = "unix"

@@ -164,7 +164,11 @@ async def test_pages_of_extensions_and_of_other_networks(connect: Connect, origi
             "http://t.example:8443/mt",
         ),
         ({"X-Forwarded-Prefix": "/mt", "X-Forwarded-Proto": "https"}, "10.0.0.0/8", "https://server/mt"),
-        ({"X-Forwarded-Prefix": "/../a b", "X-Forwarded-Host": "a/b"}, "10.0.0.0/8", "http://server/download_file/x"),
+        ({"X-Forwarded-Prefix": "/a b", "X-Forwarded-Host": "a/b"}, "10.0.0.0/8", "http://server/download_file/x"),
+        *(
+            ({"X-Forwarded-Prefix": lie}, "10.0.0.0/8", "http://server/download_file/x")
+            for lie in ("//evil.example", "javascript:alert(1)", "/..", "/mt/../x", "/./mt", "/mt\r\nA: b", "mt")
+        ),
         ({"X-Forwarded-Prefix": "/mt", "X-Forwarded-Host": "t.example"}, "11.0.0.0/8", "http://server/download_file/x"),
     ],
 )
