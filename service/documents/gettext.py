@@ -81,6 +81,30 @@ def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
     _check(text[done:], text, done)
 
 
+def po_units(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the language of a PO file's header, and each entry's text and translation, "" for an unfinished one.
+
+    Of a plural there are the singular and the first form, the plural and the last.
+    """
+    done, language, last_name = 0, "", ""
+    entry = _Entry(0, None)
+    for found in _FIELD.finditer(text):
+        name, value = found["name"], unquote(found["value"])
+        if name == "msgctxt" or (name == "msgid" and last_name != "msgctxt"):
+            entry = _Entry(done, next(_FLAGS.finditer(text, done, found.start()), None))
+        if name == "msgid":
+            entry = entry._replace(singular=value)
+        elif name == "msgid_plural":
+            entry = entry._replace(plural=value)
+        elif name.startswith("msgstr") and not entry.singular:
+            declared = _LANGUAGE.search(value)
+            language = declared[1] if declared else language
+        elif name.startswith("msgstr"):
+            source = entry.singular if found["form"] in (None, "0") else entry.plural
+            yield language, source, "" if _is_fuzzy(entry) else value
+        done, last_name = found.end(), name
+
+
 def _is_fuzzy(entry: _Entry) -> bool:
     return entry.flags is not None and regex.search(r"\bfuzzy\b", entry.flags["flags"]) is not None
 

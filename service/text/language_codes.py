@@ -43,6 +43,14 @@ def match_code(code: str, known: Collection[str]) -> str | None:
     return next((by_code[name] for name in names if name in by_code), None)
 
 
+@cache
+def without_country(code: str) -> str:
+    """Return the code of a language in lower case, with its script where that is not its usual one: `pt`, `zh-hant`."""
+    requested = _normalize(code)
+    language, script = requested.partition("-")[0], _script(requested)
+    return language if script == _script(language) else f"{language}-{script}"
+
+
 def scripts_of(code: str) -> set[str]:
     """Return the scripts of a language in all its countries; an empty set if they are unknown."""
     language, *rest = _normalize(code).split("-")

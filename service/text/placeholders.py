@@ -269,12 +269,18 @@ _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if 
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")
 """Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
+TAG: Final = _EXPRESSIONS["tag"]
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 
 def is_icu_message(text: str) -> bool:
     """Return True if the whole text is one ICU message."""
     return _EXPRESSIONS["ICU message"].fullmatch(text) is not None
+
+
+def is_verbatim(text: str) -> bool:
+    """Return True if the whole text is copied, such as `%s`."""
+    return find_verbatim(text) == [(0, len(text))]
 
 
 def find_verbatim(text: str, unwritable: Unwritable | None = None, terms: Sequence[Term] = ()) -> list[tuple[int, int]]:

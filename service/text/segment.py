@@ -6,6 +6,7 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
+_SPACES: Final = re.compile(r"[ \t\r\n]+")
 
 PLACEHOLDER: Final = "X"
 """The word a model reads instead of copied characters. Of the words tried, it disturbs the translation least."""
@@ -167,6 +168,13 @@ def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> S
         capitals=restore_capitals and is_in_capitals(words),
         terms=inside,
     )
+
+
+def with_single_spaces(text: str) -> str:
+    """Return a text with one space for each run of spaces and line breaks; no-break spaces stay."""
+    # Most texts have no such run, and the test takes a tenth of the time.
+    has_runs = "  " in text or "\n" in text or "\t" in text or "\r" in text
+    return _SPACES.sub(" ", text) if has_runs else text
 
 
 def is_word_character(character: str) -> bool:
