@@ -91,9 +91,11 @@ def create_app(
             raise UnusableSettingError(f"documents: {error}") from None
         service.library.start()
         waiting = asyncio.create_task(_become_ready(service, on_failure, on_ready))
+        following = asyncio.create_task(service.memory.follow())
         yield
         waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
+        following.cancel()
+        await asyncio.gather(waiting, following, return_exceptions=True)
         await service.documents.stop()
         await service.library.stop()
         await service.access.aclose()

@@ -1,7 +1,8 @@
 """The composition root: settings -> checkpoints -> engines -> translator; `app` adds the routes."""
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,9 @@ from service.access.control import AccessControl
 from service.api.context import ServiceContext
 from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
+from service.documents.units import UnitReport, read_units
 from service.engine.messages import EngineOptions
+from service.errors import InvalidRequest
 from service.hub.names import HubIndex
 from service.live.sessions import LiveSessions
 from service.observability.metrics import Metrics
@@ -26,6 +29,7 @@ from service.registry.served_model import ServedModel
 from service.settings import Settings, UnusableSettingError
 from service.stores.glossary_store import GlossaryStore
 from service.stores.suggestion_store import SuggestionStore
+from service.stores.translation_memory import TranslationMemory
 from service.supervisor.cache import SegmentCache, SegmentStore
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.fork_server import ForkServer, Zygote
@@ -44,6 +48,8 @@ ENGINE_TIMEOUT_SECONDS: Final = 30.0
 """An engine that uses the processor, but reports nothing for so long, has hung: its steps take a second at most."""
 POLL_SECONDS: Final = 5.0
 """Interval between two scans of a directory of models; a change takes effect when two agree."""
+_OWNED: Final = re.compile("[0-9a-f]{8}=")
+"""A memory of one key: the key's label, and the file."""
 _GIGABYTE: Final = 1_000 * MEGABYTE
 
 
@@ -75,12 +81,27 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
         suggested = SuggestionStore(settings.suggestions)
     except OSError as error:
         raise UnusableSettingError(f"suggestions: {error}") from None
-    translator = Translator(lambda: library.routes, limits_of(settings))
+    memory = translation_memory(settings.memory)
+    translator = Translator(lambda: library.routes, limits_of(settings), memory)
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
     live = LiveSessions(translator, metrics.live_observer())
     access = AccessControl(settings, metrics.refused)
-    return ServiceContext(translator, library, metrics, access, store, suggested, jobs, live)
+    return ServiceContext(translator, library, metrics, access, store, suggested, memory, jobs, live)
+
+
+def translation_memory(given: Sequence[str]) -> TranslationMemory:
+    """Read the memories of the setting `memory`. Raises `UnusableSettingError`."""
+    files: dict[str, list[Path]] = {}
+    for each in given:
+        owner, _, path = each.rpartition("=") if _OWNED.match(each) else ("", "", each)
+        files.setdefault(owner, []).append(Path(path))
+    memory = TranslationMemory(files, lambda path: read_units(path, UnitReport()))
+    try:
+        memory.load()
+    except (InvalidRequest, OSError) as error:
+        raise UnusableSettingError(f"memory: {error}") from None
+    return memory
 
 
 def _public_models(settings: Settings) -> PublicModels:

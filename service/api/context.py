@@ -15,6 +15,7 @@ from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.stores.glossary_store import GlossaryStore
 from service.stores.suggestion_store import SuggestionStore
+from service.stores.translation_memory import TranslationMemory
 from service.translation.translation import LONGEST_WAIT_SECONDS
 from service.translation.translator import Translator
 
@@ -29,6 +30,7 @@ class ServiceContext:
     access: AccessControl
     glossaries: GlossaryStore
     suggestions: SuggestionStore
+    memory: TranslationMemory
     documents: DocumentJobs
     live: LiveSessions
     draining: bool = False

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from service.api.field_types import (
@@ -37,6 +38,7 @@ class AnswerShape(NamedTuple):
     is_array: bool = False
     alternatives: bool = False
     scores: bool = False
+    matches: bool = False
 
 
 class TranslateRequest(StrictBody):
@@ -117,6 +119,11 @@ class TranslateRequest(StrictBody):
         default=False, description="after each step of beam search, an event with the live hypotheses"
     )
     scores: Flag = Field(default=False, description="return the mean log-probability of the tokens of each text")
+    matches: Flag = Field(
+        default=False,
+        description="return the units of the server's translation memory that are most like a sentence, with the per "
+        "cent of equal characters",
+    )
     max_new_tokens: int | None = Field(default=None, ge=1, description="per sentence, a target prefix included")
     timeout_seconds: float | None = Field(default=None, gt=0.0, le=3600.0)
 
@@ -149,6 +156,7 @@ class TranslateRequest(StrictBody):
                 self._sends_hypotheses(beam),
             ),
             is_html=self.format == "html",
+            shows_matches=self.matches,
             max_new_tokens=self.max_new_tokens,
             timeout_seconds=self.timeout_seconds,
         )
@@ -184,7 +192,9 @@ class TranslateRequest(StrictBody):
         return sum(map(len, self.texts()))
 
     def shape(self) -> AnswerShape:
-        return AnswerShape(isinstance(self.q, list), alternatives=self.alternatives > 0, scores=self.scores)
+        return AnswerShape(
+            isinstance(self.q, list), alternatives=self.alternatives > 0, scores=self.scores, matches=self.matches
+        )
 
     def name(self) -> str:
         """Hash every field that affects the event stream: requests with the same name have the same events.
@@ -204,6 +214,12 @@ class StreamQuery(TranslateRequest):
 class DetectedLanguage(BaseModel):
     language: str = Field(description="language code", examples=["en"])
     confidence: float = Field(ge=0.0, le=100.0, description="in whole per cent", examples=[97.0])
+
+
+class MatchedUnit(BaseModel):
+    source: str
+    target: str
+    score: float = Field(ge=0.0, le=100.0, description="per cent of equal characters", examples=[92.5])
 
 
 class TranslateResponse(BaseModel):
@@ -226,6 +242,9 @@ class TranslateResponse(BaseModel):
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
         default=None, description="if source is auto"
     )
+    matches: list[MatchedUnit] | list[list[MatchedUnit]] = Field(
+        default=[], description="units of the translation memory that are like the sentences, the best first for each"
+    )
     pivot: str | list[str | None] | None = Field(
         default=None,
         description="the language between, if no model translates directly from source into target",
@@ -243,6 +262,8 @@ def answer(finished: Finished, shape: AnswerShape) -> dict[str, object]:
         fields["scores"] = [text.score for text in texts]
     if shape.scores and shape.alternatives:
         fields["alternativeScores"] = [[each.score for each in text.alternatives] for text in texts]
+    if shape.matches:
+        fields["matches"] = [[*map(msgspec.structs.asdict, text.matches)] for text in texts]
     if finished.detected:
         fields["detectedLanguage"] = [asdict(each) for each in finished.detected]
     if finished.pivots:

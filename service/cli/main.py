@@ -16,6 +16,7 @@ from model.checkpoint_config import CheckpointError
 from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes
 from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
+from service.cli.memory import app as memory_app
 from service.cli.models import OfflineOption
 from service.cli.models import app as models_app
 from service.cli.pulling import import_named, local_model, parsed_model
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=Commands, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command()(serve)
 app.add_typer(keys_app, name="keys")
+app.add_typer(memory_app, name="memory")
 app.add_typer(models_app)
 app.add_typer(training_app)
 

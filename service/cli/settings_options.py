@@ -17,7 +17,7 @@ from rich.markup import escape
 from service.cli.common import fail
 from service.settings import Settings, default_text, flags
 
-_LISTS: Final = ("trusted_proxies", "cors_origins")
+_LISTS: Final = ("trusted_proxies", "cors_origins", "memory")
 """Settings of several values: separated by commas, or by an option each."""
 
 

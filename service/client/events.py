@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     self_attention: bool
     hypotheses: bool
     scores: bool
+    matches: bool
     max_new_tokens: int
     timeout_seconds: float
 
@@ -51,6 +52,14 @@ class Alignment(msgspec.Struct, frozen=True):
 class Scored(msgspec.Struct, frozen=True):
     text: str
     score: float | None = None
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A unit of the server's translation memory that is like a sentence, by the per cent of equal characters."""
+
+    source: str
+    target: str
+    score: float
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -124,10 +133,11 @@ class Segment(msgspec.Struct, frozen=True):
     text_index: int
     text: str
     score: float | None
-    finish_reason: Literal["stop", "length", "copied"]
+    finish_reason: Literal["stop", "length", "copied", "memory"]
     source: tuple[int, int] | None = None
     """The characters of the text that it translates; None from servers that do not say it."""
     alternatives: list[Scored] = []
+    matches: list[Match] = []
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -139,6 +149,7 @@ class Done(msgspec.Struct, frozen=True):
     alternatives: list[str | list[str]] = []
     scores: float | list[float | None] | None = None
     alternativeScores: list[float | list[float | None] | None] = []
+    matches: list[Match | list[Match]] = []
     detectedLanguage: Detected | list[Detected] | None = None
     pivot: str | list[str | None] | None = None
     """The language between, as in `Start`."""

@@ -19,6 +19,7 @@ from service.settings.retired import refusal_of_variable
 from service.settings.values import (
     Device,
     IndexUrl,
+    Memories,
     Memory,
     Model,
     Models,
@@ -163,6 +164,12 @@ class Settings(AccessSettings, HubSettings):
         default=None,
         description="File to which better translations that people send are appended, as lines of JSON. Without it, "
         "none are taken.",
+    )
+    memory: Memories = setting(
+        Group.MODELS,
+        default=(),
+        description="Comma-separated files of translation memories (tmx, xliff, po, tsv, csv), whose sentences are "
+        "returned as they stand; LABEL=FILE is for the key of this label alone. Changes are followed.",
     )
     documents: Path | None = setting(
         Group.DOCUMENTS,

@@ -148,6 +148,8 @@ Models = Annotated[
 IndexUrl = Annotated[str, AfterValidator(_index)]
 
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
+Memories = Annotated[tuple[str, ...], *_BySeparator]
+"""Files of translation memories; one of a key begins with its label and an equals sign."""
 StreamSecret = Annotated[SecretStr, AfterValidator(_long_enough)]
 Networks = Annotated[tuple[Annotated[IPv4Network | IPv6Network, PlainValidator(_network)], ...], *_BySeparator]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], *_BySeparator]

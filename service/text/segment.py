@@ -75,6 +75,14 @@ class ModelInput(NamedTuple):
         return first, last
 
 
+class Match(NamedTuple):
+    """A unit of a translation memory that is like a sentence: `score` is the per cent of equal characters."""
+
+    source: str
+    target: str
+    score: float
+
+
 class Segment(NamedTuple):
     """A sentence, and the text around it between sentences: white space, a bullet, block tags."""
 
@@ -96,6 +104,10 @@ class Segment(NamedTuple):
     """The languages of the sentence and its translation, which write numbers differently; empty if unknown."""
     separator: str = ""
     """Text that separates its translation from the previous one; not a part of the source text."""
+    remembered: str | None = None
+    """Its translation in a translation memory, as the text writes it; no model is asked then."""
+    matches: Sequence[Match] | None = None
+    """The units of a translation memory that are most like it; None unless they were asked for."""
 
     @property
     def source_sentence(self) -> str:
@@ -109,8 +121,16 @@ class Segment(NamedTuple):
 
     @property
     def copied_text(self) -> str:
-        """The output where the segment is copied instead of translated."""
-        return self.separator + self.text
+        """The output where the segment is copied or remembered instead of translated."""
+        words = self.source_sentence if self.remembered is None else self.remembered
+        return self.separator + self.before + words + self.after
+
+    def tags(self) -> Iterator[tuple[int, str]]:
+        """Yield the tags of the marks with their positions in the sentence; a mark without an end has one tag "".
+
+        They come in the order of the text.
+        """
+        return _tags(self.marks)
 
     def source_span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of characters `start` to `end` of the sentence in its source, which has its marks, too."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count, groupby, repeat
 from typing import Final, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from model.tokenizer import Tokenizer
 from service.engine.messages import (
@@ -25,6 +25,7 @@ from service.translation.events import (
     Candidate,
     Event,
     Hypothesis,
+    MatchedUnit,
     SegmentFinished,
     TextTranslated,
     TokenGenerated,
@@ -215,19 +216,25 @@ class Place(NamedTuple):
 
 
 def segment_finished(
-    place: Place, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
+    place: Place, segment: Segment, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
 ) -> SegmentFinished:
     """Return the event that ends a translated segment."""
     best, *others = versions
     alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
-    return SegmentFinished(place.number, place.text_index, best.text, best.score, reason, place.source, alternatives)
+    end = best.text, best.score, reason, place.source, alternatives, _matched(segment)
+    return SegmentFinished(place.number, place.text_index, *end)
 
 
 def copied_events(place: Place, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
-    """Return the events of a segment that is copied."""
-    text = segment.copied_text
-    finished = SegmentFinished(place.number, place.text_index, text, None, "copied", place.source)
+    """Return the events of a segment that is copied, or whose translation is remembered."""
+    text, end = segment.copied_text, (place.source, UNSET, _matched(segment))
+    is_copy = segment.remembered is None
+    finished = SegmentFinished(place.number, place.text_index, text, None, "copied" if is_copy else "memory", *end)
     return TokenGenerated(place.number, 0, text, None), finished
+
+
+def _matched(segment: Segment) -> list[MatchedUnit] | UnsetType:
+    return UNSET if segment.matches is None else [MatchedUnit(*each) for each in segment.matches]
 
 
 @dataclass
@@ -239,14 +246,16 @@ class TextAssembly:
 
     count: int
     _segments: list[Sequence[Version]] = field(init=False, default_factory=list)
+    _matches: list[MatchedUnit] = field(init=False, default_factory=list)
 
-    def add(self, versions: Sequence[Version]) -> None:
+    def add(self, segment: Segment, versions: Sequence[Version]) -> None:
         """Add the versions of the next segment."""
         self._segments.append(versions)
+        self._matches += _matched(segment) or ()
 
     def finished(self) -> TextTranslated:
         best, *others = (self._version(rank) for rank in range(1 + self.count))
-        return TextTranslated(best.text, best.score, _alternatives(best.text, others))
+        return TextTranslated(best.text, best.score, _alternatives(best.text, others), self._matches)
 
     def _version(self, rank: int) -> Version:
         chosen = [versions[rank] if rank < len(versions) else versions[0] for versions in self._segments]

@@ -9,6 +9,14 @@ from service.engine.messages import FinishReason
 from service.text.language_detection import Detected
 
 
+class MatchedUnit(Struct, frozen=True):
+    """A unit of a translation memory that is like a sentence: `score` is the per cent of equal characters."""
+
+    source: str
+    target: str
+    score: float
+
+
 class Started(Struct, frozen=True):
     """The request was accepted."""
 
@@ -87,11 +95,13 @@ class SegmentFinished(Struct, frozen=True):
     text_index: int
     text: str
     score: float | None
-    finish_reason: FinishReason | Literal["copied"]
+    finish_reason: FinishReason | Literal["copied", "memory"]
     source: tuple[int, int]
     """Characters `start` to `end` of the text: the sentence that it translates, without white space around it."""
     alternatives: list[Alternative] | UnsetType = UNSET
     """The next best, as the beam ranks them; unset unless requested."""
+    matches: Sequence[MatchedUnit] | UnsetType = UNSET
+    """The units of a translation memory most like its sentence; unset unless requested."""
 
 
 class ModelLoading(Struct, frozen=True):
@@ -110,6 +120,8 @@ class TextTranslated(Struct, frozen=True):
     text: str
     score: float | None
     alternatives: list[Alternative]
+    matches: Sequence[MatchedUnit] = ()
+    """Those of its sentences, in order."""
 
 
 class Usage(Struct, frozen=True):

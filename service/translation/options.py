@@ -38,6 +38,8 @@ class TranslationOptions:
     splitting: Splitting | None = None
     """None is the default of the format (`Splitter.splitting`)."""
     glossary: Glossary = EMPTY_GLOSSARY
+    shows_matches: bool = False
+    """True if each segment comes with the units of a translation memory that are like it."""
     copies_foreign: bool = False
     """A text that is detected to be in a language without a route to the target is copied instead of refused."""
     max_new_tokens: int | None = None

@@ -144,7 +144,9 @@ class Preprocessor:
         """Encode the first model's translation of a segment; `forced_ids` begin the second translation."""
         segment = first.segment
         parts = list(self._parts(segment, sentence)) or [Segment("", "", "", translatable=False)]
-        parts[0] = parts[0]._replace(before=segment.before + parts[0].before, separator=segment.separator)
+        parts[0] = parts[0]._replace(
+            before=segment.before + parts[0].before, separator=segment.separator, matches=segment.matches
+        )
         parts[-1] = parts[-1]._replace(after=parts[-1].after + segment.after)
         capitals = [each._replace(capitals=each.capitals or segment.capitals) for each in parts]
         encoded = [self._encode_segment(first.text_index, each, 0) for each in capitals]

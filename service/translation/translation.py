@@ -210,7 +210,7 @@ class Translation:
                 if submitted.reader is None or work.model is None:
                     unsent = self._count_as_sent(unsent)
                     yield copied_events(place, work.segment)
-                    self._texts[work.text_index].add([Version(work.segment.copied_text, 0.0, 0)])
+                    self._texts[work.text_index].add(work.segment, [Version(work.segment.copied_text, 0.0, 0)])
                     continue
                 text_offset = work.offset if self._job.options.inspect.alignment else None
                 assembly = SegmentAssembly(
@@ -229,9 +229,9 @@ class Translation:
                     if is_last:
                         self._generated_tokens += assembly.tokens
                         versions = assembly.versions()
-                        self._texts[work.text_index].add(versions)
+                        self._texts[work.text_index].add(work.segment, versions)
                         reason = "length" if submitted.is_cut else assembly.finish_reason
-                        events.append(segment_finished(place, versions, reason, wanted > 0))
+                        events.append(segment_finished(place, work.segment, versions, reason, wanted > 0))
                     yield events
                 submitted.reader.close()
             self._window.advance()

@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 from model.checkpoint_config import Direction
 from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, UnknownLanguage
 from service.registry.routing import Route, Routes
+from service.stores.translation_memory import TranslationMemory
 from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
 from service.text.markup.tokenizer import text_sample
 from service.text.pivot_glossary import pivot_finders
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
+from service.translation.recall import remembering
 from service.translation.translation import Job, Translation, Work
 from service.translation.window import FirstTokenPriority
 
@@ -44,8 +46,9 @@ class FieldNames(NamedTuple):
 class Translator:
     """Sends requests to the models that can translate them."""
 
-    def __init__(self, routes: Callable[[], Routes], limits: Limits) -> None:
+    def __init__(self, routes: Callable[[], Routes], limits: Limits, memory: TranslationMemory | None = None) -> None:
         """`routes` is called with every request, as models come and go."""
+        self._memory = memory
         self._routes = routes
         self.limits = limits
         self._priority = FirstTokenPriority()
@@ -95,7 +98,8 @@ class Translator:
             raise QueueFull("too many requests are waiting; try again in a moment")
         pivots = [plans[each].pivot for each in sources] if any(each.pivot for each in plans.values()) else ()
         missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
-        executor = self._executor if is_long else None
+        # The search for matches takes longer than a step of the event loop may.
+        executor = self._executor if is_long or options.shows_matches else None
         first = next(iter(sources), source)
         job = Job(request_id, len(texts), first, target, options, detected, pivots, executor)
         translation = Translation(job, self.limits, self._priority, self.running.discard)
@@ -217,11 +221,12 @@ class Translator:
         return targets
 
     def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
+        first = remembering(self._memory, route, options)
         if route.second is None:
-            return Preprocessor(route.first, options, options.glossary)
+            return first(route.first, options, options.glossary)
         glossary = pivot_finders(options.glossary)
         second = Preprocessor(route.second, options, glossary.second)
-        return Preprocessor(route.first, options, glossary.first, second=second)
+        return first(route.first, options, glossary.first, second=second)
 
     def check_length(self, texts: Sequence[str], name: str) -> None:
         """Raise `TooLong` for too many texts or characters."""

@@ -50,7 +50,7 @@ def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
     versions = assembly.versions()
     assert [version.text for version in versions] == [" the cat\n", " the dog\n"]
     assert versions[1].score == -7.0 / len(other.tokens)
-    quiet = segment_finished(Place(0, 0, (1, 2)), versions, "stop", with_alternatives=False)
+    quiet = segment_finished(Place(0, 0, (1, 2)), Segment("", "", ""), versions, "stop", with_alternatives=False)
     assert quiet.alternatives is UNSET
 
 
@@ -235,9 +235,9 @@ def _version(text: str, score: float = -1.0) -> Version:
 
 def test_the_alternatives_of_a_text_combine_its_segments_alternatives() -> None:
     assembly = TextAssembly(3)
-    assembly.add([_version("A. "), _version("B. ", -2), _version("C. ", -3), _version("D. ", -4)])
-    assembly.add([Version("42. ", 0.0, 0)])
-    assembly.add([_version("x."), _version("y.", -4)])
+    assembly.add(Segment("", "", ""), [_version("A. "), _version("B. ", -2), _version("C. ", -3), _version("D. ", -4)])
+    assembly.add(Segment("", "", ""), [Version("42. ", 0.0, 0)])
+    assembly.add(Segment("", "", ""), [_version("x."), _version("y.", -4)])
     text = assembly.finished()
     assert (text.text, text.score) == ("A. 42. x.", -1.0)
     assert [each.text for each in text.alternatives] == ["B. 42. y.", "C. 42. x.", "D. 42. x."]
@@ -246,7 +246,7 @@ def test_the_alternatives_of_a_text_combine_its_segments_alternatives() -> None:
 
 def test_each_alternative_text_comes_once() -> None:
     assembly = TextAssembly(3)
-    assembly.add([_version("A"), _version("B", -2), _version("A", -3), _version("B", -4)])
+    assembly.add(Segment("", "", ""), [_version("A"), _version("B", -2), _version("A", -3), _version("B", -4)])
     assert [(each.text, each.score) for each in assembly.finished().alternatives] == [("B", -2.0)]
 
 

@@ -56,7 +56,7 @@ async def test_a_model_may_come_as_long_as_models_are_downloaded(
 ) -> None:
     library: Any = SimpleNamespace(started=started, why_not_ready="downloading", why_not_now=lambda _: None)
     nothing: Any = None
-    service = ServiceContext(translator, library, nothing, nothing, nothing, nothing, nothing, nothing)
+    service = ServiceContext(translator, library, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
     with pytest.raises(error):
         await describe_model(service, nothing, "dragoman-en-de")
 
