@@ -70,9 +70,10 @@ def test_a_translation_memory_gets_another_language(rewrite: Rewrite) -> None:
     assert rewrite("a.tmx", TMX.format(added)).decode() == TMX.format(added)
 
 
-def test_old_properties_are_latin_1(rewrite: Rewrite) -> None:
+def test_properties(rewrite: Rewrite) -> None:
     assert rewrite("a.properties", "a=caf\xe9 is\n".encode("latin-1")) == "a=CAF\xc9 IS\n".encode("latin-1")
     assert rewrite("a.properties", "a=b\n", lambda _: "\u201cb\U0001f600") == b"a=\\u201cb\\ud83d\\ude00\n"
+    assert rewrite("a.properties", "a=true\nb=it is true\n") == b"a=true\nb=IT IS TRUE\n"  # a switch of the program
 
 
 @pytest.mark.parametrize(
