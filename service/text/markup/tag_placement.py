@@ -2,13 +2,14 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
 from service.text.segment import Aligned, Mark
 
+_NUMBER: Final = re.compile("[0-9]{2,}")
 _LINK: Final = re.compile(r"<a[\s>]", re.IGNORECASE)
 
 
@@ -20,8 +21,42 @@ def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) 
     aligned nearest to it, so that what was emphasised still is. So do a link and light markup around a part of a word,
     since an empty link cannot be followed, and light markup would become visible; where no word is free, these two take
     one from the end of a neighbouring element. Any other mark follows the word aligned with the nearest word before it.
+    A number that marks divide is divided in the translation, too, if it is the same there: ten to the power of six
+    would become 106.
     """
-    return _Placement(sentence, list(_words(sentence, parts))).place_all(marks)
+    divided = _divided_numbers(sentence, _borders(marks))
+    words = [part for word in _words(sentence, parts) for part in _divide(word, divided)]
+    return _Placement(sentence, words).place_all(marks)
+
+
+def _borders(marks: Sequence[Mark]) -> list[int]:
+    borders: set[int] = set()
+    waiting = [*marks]
+    while waiting:
+        mark = waiting.pop()
+        borders |= {mark.start, mark.end}
+        waiting += mark.inside
+    return sorted(borders)
+
+
+def _divided_numbers(sentence: str, borders: Sequence[int]) -> dict[int, Sequence[Aligned]]:
+    """Return the pieces of each number of the sentence that has a border inside, by all its positions."""
+    pieces: dict[int, Sequence[Aligned]] = {}
+    for number in _NUMBER.finditer(sentence):
+        first, last = number.span()
+        if cuts := borders[bisect_right(borders, first) : bisect_left(borders, last)]:
+            divided = [Aligned(sentence[start:end], start) for start, end in pairwise([first, *cuts, last])]
+            pieces |= dict.fromkeys(range(first, last), divided)
+    return pieces
+
+
+def _divide(word: Aligned, divided: Mapping[int, Sequence[Aligned]]) -> Sequence[Aligned]:
+    """Return the pieces of a word that is a divided number of the sentence, or the word."""
+    pieces = divided.get(-1 if word.place is None else word.place, ())
+    number = word.text.lstrip()
+    if not pieces or "".join(piece.text for piece in pieces) != number:
+        return [word]
+    return [pieces[0]._replace(text=word.text.removesuffix(number) + pieces[0].text), *pieces[1:]]
 
 
 def _words(sentence: str, parts: Sequence[Aligned]) -> Iterator[Aligned]:

@@ -99,6 +99,16 @@ def test_marks_stand_where_a_search_through_everything_puts_them(case: tuple[str
         assert inside == [*range(start, end)]
 
 
+def test_a_number_is_divided_where_marks_divide_it() -> None:
+    power = [Mark(2, 3, "<sup>", "</sup>")]
+    cells = [Aligned(" cellules", 5)]
+    assert place_marks("106 cells", power, [Aligned("106", 0), *cells]) == "10<sup>6</sup> cellules"
+    assert place_marks("106 cells", power, [Aligned("10", 0), Aligned("6", 2), *cells]) == "10<sup>6</sup> cellules"
+    outer = [Mark(1, 3, "<b>", "</b>", power)]
+    assert place_marks("106 cells", outer, [Aligned(" 106", 1), *cells]) == " 1<b>0<sup>6</sup></b> cellules"
+    assert place_marks("106 cells", power, [Aligned("107", 2), *cells]) == "<sup>107</sup> cellules", "another number"
+
+
 def _sentence(size: int) -> str:
     return "word " * size
 
