@@ -52,10 +52,11 @@ def serve(settings: Settings) -> None:
         # Before any engine is started: a port in use is reported at once.
         listening = listen(settings)
     except (CheckpointError, UnusableSettingError) as error:
-        zygote.discard()
         fail(str(error))
-    server.run(sockets=[listening])
-    zygote.discard()
+    else:
+        server.run(sockets=[listening])
+    finally:
+        zygote.discard()
     if failures:
         fail("; ".join(failures))
     if not server.started:

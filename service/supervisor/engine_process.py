@@ -260,11 +260,10 @@ class EngineProcess:
         if engine is None:
             return
         await engine.end(_STOP_SECONDS)
-        if self._fork_server.zygote.forks:
-            # Not awaited: a zombie must not delay the next engine.
-            reaping = asyncio.create_task(reap(engine.pid))
-            self._reaping.add(reaping)
-            reaping.add_done_callback(self._reaping.discard)
+        # Not awaited: a zombie must not delay the next engine.
+        reaping = asyncio.create_task(reap(engine.pid))
+        self._reaping.add(reaping)
+        reaping.add_done_callback(self._reaping.discard)
 
     def _changed(self) -> None:
         if self._on_change is not None:

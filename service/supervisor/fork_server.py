@@ -179,7 +179,7 @@ class Zygote(Forker):
 
     async def _launch(self) -> ForkingProcess:
         launched, self._launched = self._launched, None
-        return ForkingProcess.of(launched or launch(*self._logs, forks=self.forks))
+        return ForkingProcess(*(launched or launch(*self._logs, forks=self.forks)))
 
     async def fork(self, options: EngineOptions) -> ForkingProcess:
         """Start a process that loads a model. Raises `EngineFailed` and OSError."""

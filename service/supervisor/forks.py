@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import time
 from typing import Final, NamedTuple
 
@@ -76,16 +75,16 @@ class Engine:
 
 
 class LaunchedProcess(NamedTuple):
-    """A process that imports what all engines share."""
+    """A process that imports what all engines share, and the socket that ends it when it is closed."""
 
-    child: subprocess.Popen[bytes]
+    pid: int
     control: socket.socket
     since: float
     """Monotonic time, seconds."""
 
     def kill(self) -> None:
-        self.child.kill()
-        self.child.wait()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
         self.control.close()
 
 
@@ -93,20 +92,20 @@ def launch(log_level: str, log_format: str, *, forks: bool) -> LaunchedProcess:
     """Start `python -m service.engine`; no event loop need run yet. Raises OSError."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
+    theirs.set_inheritable(True)
     command = python_command("-m", "service.engine", str(theirs.fileno()), log_level, log_format)
+    if not forks:
+        command.append("alone")
+    nothing_to_read = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    prints_to_log = (os.POSIX_SPAWN_DUP2, 2, 1)  # a library that prints
     try:
-        child = subprocess.Popen(
-            [*command, *([] if forks else ["alone"])],
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # a library that prints
-            pass_fds=[theirs.fileno()],
-        )
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=[nothing_to_read, prints_to_log])
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
-    return LaunchedProcess(child, ours, time.monotonic())
+    return LaunchedProcess(pid, ours, time.monotonic())
 
 
 class ForkingProcess:
@@ -115,19 +114,14 @@ class ForkingProcess:
     It is used by one request at a time, because a reply does not say to which it belongs.
     """
 
-    def __init__(self, pid: int, control: socket.socket, launched: LaunchedProcess | None = None) -> None:
-        """`launched` is the process if this process has started it; nobody else could reap it."""
+    def __init__(self, pid: int, control: socket.socket, since: float | None = None) -> None:
+        """It was started at the monotonic time `since`, or now."""
         self.pid = pid
         self._control = control
-        self._launched = launched
-        self._since = time.monotonic() if launched is None else launched.since
+        self._since = time.monotonic() if since is None else since
         self._replies: asyncio.Queue[ForkReply | None] = asyncio.Queue()
         """None comes last, when the process has ended."""
         self._reading = asyncio.create_task(self._read())
-
-    @classmethod
-    def of(cls, launched: LaunchedProcess) -> "ForkingProcess":
-        return cls(launched.child.pid, launched.control, launched)
 
     @property
     def age(self) -> float:
@@ -162,7 +156,7 @@ class ForkingProcess:
         pid, control = await self.fork(0)
         with contextlib.suppress(ConnectionError):  # it has ended, which is read
             await asyncio.get_running_loop().sock_sendall(control, frame(options))
-        return ForkingProcess(pid, control, self._launched if pid == self.pid else None)
+        return ForkingProcess(pid, control)
 
     async def loaded(self, seconds: float) -> None:
         """Wait until it has loaded what its forks share.
@@ -207,7 +201,7 @@ class ForkingProcess:
         """Wait until the process has ended, and reap it."""
         await asyncio.wait({self._reading})
         self._control.close()
-        await (reap(self.pid) if self._launched is None else asyncio.to_thread(self._launched.child.wait))
+        await reap(self.pid)
 
     def release(self) -> None:
         """Ask for nothing more: it ends when its forks have ended."""

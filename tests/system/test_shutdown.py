@@ -78,7 +78,8 @@ def test_an_import_that_hangs_beside_a_running_server(
 def test_an_import_that_hangs_before_the_start(environment: dict[str, str], foreign: Path, tmp_path: Path) -> None:
     model = foreign / "foreign.argosmodel"
     with run_server(tmp_path / "log", *_FLAGS, "--model", str(model), ready=False, environment=environment) as server:
-        _until(lambda: imported(tmp_path / "cache") and children(server.process.pid))
+        zygote_and_import = 2
+        _until(lambda: imported(tmp_path / "cache") and len(children(server.process.pid)) == zygote_and_import)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(_PROMISED_SECONDS) == 128 + signal.SIGTERM
         server.wait_until_gone()

@@ -188,7 +188,7 @@ async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
 
 async def test_a_process_that_has_ended_is_asked_for_no_fork() -> None:
     """Its socket is closed before its owner has noticed."""
-    process = ForkingProcess.of(launch("info", "auto", forks=True))
+    process = ForkingProcess(*launch("info", "auto", forks=True))
     await process.loaded(60)
     os.kill(process.pid, signal.SIGKILL)
     await process.ended()
