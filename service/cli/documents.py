@@ -174,7 +174,7 @@ class DocumentCommand:
 
 
 class Finished:
-    """What earlier runs translated, in a hidden file of the output: a hash of each source and of the options."""
+    """Documents that earlier runs translated, in a hidden file of the output: a hash of each, and of the options."""
 
     def __init__(self, output: Path, key: str) -> None:
         self._key = key

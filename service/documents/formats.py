@@ -29,7 +29,7 @@ class DocumentFormat:
     load: Callable[[], "TextReader | ArchiveReader | Conversion"]
     is_archive: bool = False
     outputs: tuple[str, ...] = ()
-    """What a format that cannot be written becomes; the caller may choose, and the first is the default."""
+    """Formats of the result, if this one cannot be written; the caller may choose, and the first is the default."""
 
     @cached_property
     def reader(self) -> "TextReader | ArchiveReader | Conversion":

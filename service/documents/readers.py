@@ -1,4 +1,4 @@
-"""How the text of a format is decoded, split into pieces and encoded again."""
+"""Readers decode the text of a format, split it into pieces and encode it again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

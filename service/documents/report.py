@@ -1,4 +1,4 @@
-"""What happened to the texts of a document: translated, left as they are and why, and what a person has to look at."""
+"""The report of a document: texts translated, texts left as they are and why, and what a person has to look at."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -36,7 +36,7 @@ Languages = tuple[str, str]
 
 @dataclass
 class UnitReport:
-    """What was read, and what was left out."""
+    """Counts of the units that were read, and of those that were left out."""
 
     units: int = 0
     left: Counter[str] = field(default_factory=Counter)

@@ -121,7 +121,7 @@ class TextTranslated(Struct, frozen=True):
     score: float | None
     alternatives: list[Alternative]
     matches: Sequence[MatchedUnit] = ()
-    """Those of its sentences, in order."""
+    """Matches of its sentences, in order."""
 
 
 class Usage(Struct, frozen=True):
