@@ -81,7 +81,7 @@ def test_a_name_is_downloaded_before_readiness_and_needs_no_network_later(
         assert _translate(started, "en", "fr").status_code == 503
         assert _models(started)[f"hf:{FRENCH}"]["state"] == "downloading"
         assert started.metric("dragoman_models", 'state="downloading"') == 1
-        assert f'dragoman_model_download_ratio{{model="hf:{FRENCH}"}} 0.' in started.scrape()
+        _until(lambda: 0.0 < started.metric("dragoman_model_download_ratio", f"hf:{FRENCH}") < 1.0 or None)
         gate.set()
         started.wait_until_ready()
         expected = _translate(server, "en", "fr").json()

@@ -182,10 +182,12 @@ async def test_an_engine_that_never_lets_its_reader_wait_does_not_outrun_the_dea
 ) -> None:
     monkeypatch.setattr(pool, "submit", _answers_at_once(pool))
     text = "The cat sat. " * (LIMITS.max_segments_in_flight + 1)
-    translation = translator.start([text], "en", "fr", TranslationOptions(timeout_seconds=0.3))
+    translation = translator.start([text], "en", "fr", TranslationOptions(timeout_seconds=60.0))
     events = translation.events()
     assert isinstance((await anext(events))[0], Started)
-    await asyncio.sleep(0.31)
+    loop = asyncio.get_running_loop()
+    later = loop.time() + 61.0
+    monkeypatch.setattr(loop, "time", lambda: later)
     with pytest.raises(DeadlineExceeded):
         [_ async for _ in events]
 
