@@ -18,6 +18,7 @@ LIMITS: Mapping[str, KeyLimits] = {
     "thirty": KeyLimits(requests_per_minute=30),
     "stream": KeyLimits(streams=1),
     "quota": KeyLimits(characters_per_month=30),
+    "live quota": KeyLimits(characters_per_month=30),
 }
 
 

@@ -34,14 +34,14 @@ async def test_characters_are_counted_once_however_often_they_change(keyed: Keye
 
 
 async def test_a_quota_refuses_what_exceeds_it_and_the_session_goes_on(keyed: KeyedServer) -> None:
-    async with opened(keyed.url, **REQUEST, api_key=keyed.keys["quota"], append="The cat sleeps. ") as socket:
+    async with opened(keyed.url, **REQUEST, api_key=keyed.keys["live quota"], append="The cat sleeps. ") as socket:
         await until(socket, "segment")
         await say(socket, append="And the dog does not sleep.")
         await say(socket, end=True)
         events = await rest(socket)
     assert [event["code"] for event in events if event["event"] == "error"] == ["quota_exceeded"]
     assert events[-1]["event"] == "done"
-    assert _used(keyed, "quota") == len("The cat sleeps. ")
+    assert _used(keyed, "live quota") == len("The cat sleeps. ")
 
 
 async def test_sessions_count_as_streams_and_belong_to_their_key(keyed: KeyedServer) -> None:
