@@ -1,4 +1,7 @@
-"""Replacements of `nn.Linear` for inference; they know nothing of layers."""
+"""Replacements of `nn.Linear` for inference, in float32 and int8; they know nothing of layers.
+
+`quantise_rows` makes int8 of weights; `int8_weights` lays them out for the C++ that serves.
+"""
 
 import functools
 from collections.abc import Callable

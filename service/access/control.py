@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
+from service.access.charges import Caller, Charge, Meter, Streamed, StreamSigner
 from service.access.counters import Counters
 from service.access.key_store import KeyLimits, Usage, seconds_to_next_month, this_month
 from service.access.rate_limits import OpenStreams, RateLimiter
-from service.access.usage import Caller, Charge, Meter, Streamed, StreamSigner
 from service.errors import (
     InvalidKey,
     KeyRequired,

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
-from service.access.usage import Caller
+from service.access.charges import Caller
 from service.api.context import ServiceDependency
 from service.api.request_body import JSON, check_declared_type, media_type, read_form
 from service.errors import InvalidRequest

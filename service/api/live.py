@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
-from service.access.usage import Caller
+from service.access.charges import Caller
 from service.api.authentication import CallerDependency, address_of, key_before_body
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request

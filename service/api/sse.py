@@ -20,7 +20,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import AppStatus
 from starlette.types import Message, Receive, Scope, Send
 
-from service.access.usage import Charge
+from service.access.charges import Charge
 from service.api.translate_request import AnswerShape, answer, shaped
 from service.errors import CallerLeft, ServiceError, is_error
 from service.translation.events import (

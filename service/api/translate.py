@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from service.access.usage import Caller, Streamed
+from service.access.charges import Caller, Streamed
 from service.api.authentication import CallerDependency, owner_of
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of

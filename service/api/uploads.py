@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from service.access.usage import Caller
+from service.access.charges import Caller
 from service.api.authentication import key_before_body, key_in_form
 from service.api.context import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request

@@ -1,4 +1,6 @@
-"""Words of the source whose translation is given: placeholders that are copied, terms of a glossary.
+"""Words of the source whose translation is given: what is copied, and terms of a glossary that found no other place.
+
+The other terms take the place of words that are written already: `translation.glossary_terms`.
 
 A term is written where the model begins it by itself or nearly does, or where the decoder attends to its words and
 hardly to others: then its tokens come next, however improbable (after Alkhouli et al. 2018, who do so with dictionary

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from service.access.charges import Caller, Charge
 from service.access.control import AccessControl
 from service.access.key_store import Usage
-from service.access.usage import Caller, Charge
 
 _BLOCK: Final = 256
 """Characters that are counted ahead for callers without limits: a key file is not written for each word."""

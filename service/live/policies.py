@@ -11,10 +11,10 @@ Latency = Literal["low", "balanced", "quality"]
 class Policy(NamedTuple):
     """A policy and its parameters; `words` are words of the source.
 
-    `align_att` commits the target words that have at most `share` of their attention on the last `words` words (Papi et
-    al. 2023, who compare only the largest weight). `local_agreement` commits what `words` hypotheses in a row have in
-    common (Liu et al. 2020). `wait_k` keeps the translation `words` words behind the source (Ma et al. 2019).
-    `sentence` commits finished sentences only.
+    `align_att` (AlignAtt) commits the target words that have at most `share` of their attention on the last `words`
+    words (Papi et al. 2023, who compare only the largest weight). `local_agreement` commits what `words` hypotheses in
+    a row have in common (Liu et al. 2020). `wait_k` keeps the translation `words` words behind the source (Ma et al.
+    2019). `sentence` commits finished sentences only.
     """
 
     name: PolicyName

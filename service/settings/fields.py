@@ -1,6 +1,7 @@
 """The settings of a server, and the variables of its commands.
 
 Every field of `Settings` with a group is a flag (`--max-waiting 8`) and a variable (`DRAGOMAN_MAX_WAITING=8`).
+`python -m tests.settings_copies` writes the docs' lines and deploy's from them.
 """
 
 import os

@@ -67,7 +67,7 @@ class EncodedSegment(NamedTuple):
 
     @property
     def glossary_terms(self) -> list[int]:
-        """The numbers of the terms that are put into the free translation (`translation.terms`)."""
+        """The numbers of the terms that are put into the free translation (`translation.glossary_terms`)."""
         return [number for number, term in enumerate(self.segment.terms) if not term.has_placeholder]
 
 

@@ -16,10 +16,10 @@ from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.errors import DeadlineExceeded, ServiceError
 from service.registry.served_model import ServedModel
 from service.supervisor.generation import Reader
+from service.translation.glossary_terms import NoPlace, TermWriter, with_placeholders
 from service.translation.options import Limits, TranslationOptions, default_target_length
 from service.translation.postprocess import pivot_sentence
 from service.translation.preprocess import EncodedSegment
-from service.translation.terms import NoPlace, TermWriter, with_placeholders
 
 _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from service.access.usage import Streamed
+from service.access.charges import Streamed
 from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
 from service.api.context import ServiceDependency

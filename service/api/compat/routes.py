@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from service.access.usage import Caller
+from service.access.charges import Caller
 from service.api.authentication import CallerDependency
 from service.api.compat.exchange import Exchange, ForeignBody, Translated
 from service.api.compat.table import EXCHANGES

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from starlette.types import Message
 
+from service.access.charges import Caller, Charge, Meter, Streamed
 from service.access.control import AccessControl
 from service.access.key_store import KeyLimits
 from service.access.key_store import Usage as Counted
-from service.access.usage import Caller, Charge, Meter, Streamed
 from service.api.sse import EventEncoder, TranslationStream, encode
 from service.api.translate_request import AnswerShape, answer
 from service.errors import DeadlineExceeded, EngineFailed, NotReady

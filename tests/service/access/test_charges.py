@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from service.access import usage
+from service.access.charges import Caller, Streamed, StreamSigner
 from service.access.control import AccessControl
 from service.access.key_store import KeyLimits, KeyStore, Usage, this_month
-from service.access.usage import Caller, Streamed, StreamSigner
 from service.errors import (
     CallerLeft,
     DeadlineExceeded,
@@ -60,7 +59,7 @@ async def opened() -> AsyncIterator[Open]:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which a test may change."""
     now = [1_800_000_000.0]
-    monkeypatch.setattr(usage, "_now", lambda: now[0])
+    monkeypatch.setattr("service.access.charges._now", lambda: now[0])
     return now
 
 
