@@ -116,6 +116,14 @@ def _small_tokenizer(options: TokenizerConfig) -> Tokenizer:
 
 
 @pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system does not know this user, and no variable names a directory."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+
+
+@pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with small_disk(tmp_path) as mounted:
         yield mounted

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import platformdirs
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -25,6 +24,7 @@ from model import topk
 from model.kernels import library
 from model.kernels.compiler import ADVICE, VARIANTS, CompilerError, build, file_name
 from model.topk import Extensions
+from model.user_cache import user_cache
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def _load() -> Path:
     # The cache cannot be written where the home directory is read-only, and is nowhere without one.
     private = Path(tempfile.gettempdir()) / f"dragoman-{os.getuid()}"
     try:
-        library.load(built := build(platformdirs.user_cache_path("dragoman")))
+        library.load(built := build(user_cache()))
     except CompilerError:
         raise
     except OSError as error:

@@ -112,8 +112,6 @@ def build(directory: Path, *, private: bool = False) -> Path:
         raise PermissionError(f"{directory} is a link, which others may have made")
     if _is_sound(built):
         return built
-    if not directory.is_absolute():
-        raise NotADirectoryError(f"{directory} cannot hold a cache: is there a home directory?")
     compiler = find_compiler()
     if compiler is None:
         raise CompilerError("there is no C++ compiler")

@@ -4,11 +4,13 @@ import difflib
 import importlib.metadata
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from model.user_cache import NoHomeError
 from service.settings.retired import refusal_of_flag
 
 UNUSABLE: Final = 2
@@ -34,18 +36,18 @@ class Commands(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
         if not standalone_mode:
-            return super().main(
-                args, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra
-            )
+            return run()
         try:
-            status = super().main(
-                args, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra
-            )
+            status = run()
         except typer.TyperException as error:
             if message := _usage_error(error):
                 typer.echo(message, err=True)
             sys.exit(error.exit_code)
+        except NoHomeError as error:
+            typer.echo(f"dragoman: {error}", err=True)
+            sys.exit(UNUSABLE)
         except typer.Abort:
             typer.echo("dragoman: aborted", err=True)
             sys.exit(1)

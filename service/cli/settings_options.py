@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import tempfile
 import types
 import typing
 from collections.abc import Callable
@@ -49,10 +50,13 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 def load_settings(**given: Any) -> Settings:
     """Build the settings: `given` before the environment, the environment before defaults.
 
-    A wrong value ends the program with its name.
+    A wrong value ends the program with its name, and so does a machine without a place for temporary files.
     """
     try:
+        tempfile.gettempdir()  # imports of libraries need it, and documents
         return Settings(**given)
+    except FileNotFoundError as error:
+        fail(f"{error.strerror}: set TMPDIR to a directory that this user can write")
     except ValidationError as error:
         # Defaults that depend on a wrong value are no mistakes of their own.
         mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]

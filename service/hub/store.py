@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, Origin, load_config
+from model.user_cache import user_cache
 from service.hub.names import HubName
 
 _SHORTEST_REVISION: Final = 7
@@ -39,7 +39,7 @@ class Store:
     """A directory of pulled models. Hidden directories in it hold downloads under way and locks."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self._root = platformdirs.user_cache_path("dragoman") / "hub" if root is None else root
+        self._root = user_cache() / "hub" if root is None else root
 
     def entries(self) -> Sequence[Entry]:
         """List the pulled models by name, the newest of each name first."""

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import platformdirs
-
 from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
+from model.user_cache import user_cache
 from service.process.interpreter import python_command
 
 logger = logging.getLogger(__name__)
@@ -86,7 +85,7 @@ def _native_path(path: Path) -> Path:
         hint = "" if len(path.parts) > 1 else "; a public model has a name such as Helsinki-NLP/opus-mt-en-de"
         raise CheckpointError(f"{path}: there is no such file or directory{hint}")
     check_kinds(path)
-    return platformdirs.user_cache_path("dragoman") / "models" / fingerprint(path) if _is_foreign(path) else path
+    return user_cache() / "models" / fingerprint(path) if _is_foreign(path) else path
 
 
 @contextmanager

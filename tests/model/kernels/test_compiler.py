@@ -165,17 +165,17 @@ def test_the_compiler_is_the_environment_s_then_the_system_s(monkeypatch: pytest
 
 @pytest.mark.parametrize("home", ["read-only", "none"])
 def test_without_a_cache_the_library_goes_into_a_private_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str, request: pytest.FixtureRequest
 ) -> None:
-    cache = Path("none") if home == "none" else tmp_path / "file" / "dragoman"
     (tmp_path / "file").touch()  # no directory can be made in it, not even by the administrator
     loaded: list[Path] = []
     monkeypatch.setattr(
         "subprocess.run", lambda command, **options: Path(command[command.index("-o") + 1]).write_bytes(b"library")
     )
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: cache)
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    if home == "none":
+        request.getfixturevalue("homeless")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(kernels.library, "load", loaded.append)
     monkeypatch.setattr(kernels, "file_name", lambda: "none.so")

@@ -119,6 +119,16 @@ def test_the_address_to_open_is_one_of_this_machine(host: str, url: str) -> None
         assert url_of(listening) == f"http://{url}:{listening.getsockname()[1]}"
 
 
+@pytest.mark.usefixtures("homeless")
+@pytest.mark.parametrize(("command", "variable"), [("models", "XDG_CACHE_HOME"), ("serve", "TMPDIR")])
+def test_who_has_no_place_is_told_what_to_set(command: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/none"])
+    done = _run(command)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f": set {variable} to a directory that this user can write" in done.stderr
+
+
 def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:
     done = _run("serve", "--host", "192.0.2.1", "--port", "0")
     assert done.exit_code == 2
