@@ -61,7 +61,8 @@ class Parameters(Weights):
         return self._scaled(ours, theirs, self.take(theirs), extra)
 
     def _scaled(self, ours: str, theirs: str, values: Tensor, extra: int) -> dict[str, Tensor]:
-        values = functional.pad(values, (0, 0, 0, extra)).contiguous()
+        if values.numel():  # PyTorch 2.8 refuses to pad what is empty, as a missing matrix is
+            values = functional.pad(values, (0, 0, 0, extra)).contiguous()
         if theirs not in self._multipliers:
             return {ours: values}
         return {ours: values, scale_of(ours): torch.full((len(values),), self._multipliers[theirs])}
