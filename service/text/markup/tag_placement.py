@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
@@ -142,9 +142,8 @@ class _Placement:
         for number, mark in enumerate(marks):
             if number not in held and self._needs_words(mark) and (word := free.take_nearest(mark)) is not None:
                 held[number] = word, word + 1
-        for number, mark in enumerate(marks):
-            if number not in held and _breaks_if_empty(mark) and self._has_words(mark):
-                self._take_from_neighbour(number, held)
+        fragile = [number for number, mark in enumerate(marks) if _breaks_if_empty(mark) and self._has_words(mark)]
+        self._take_from_neighbours(fragile, held)
         empty = _EmptyRanges(self._words, first, last, held.values())
         return [held.get(number) or empty.range_of(mark) for number, mark in enumerate(marks)]
 
@@ -174,15 +173,26 @@ class _Placement:
     def _has_words(self, mark: Mark) -> bool:
         return any(map(str.isalnum, self._sentence[mark.start : mark.end]))
 
-    def _take_from_neighbour(self, number: int, held: dict[int, tuple[int, int]]) -> None:
-        """Give a mark the word of the next mark, or of the one before, that is nearest to it, if that has another."""
-        for neighbour in (number + 1, number - 1):
-            start, end = held.get(neighbour, (0, 0))
-            words = [place for place in range(start, end) if any(map(str.isalnum, self._words[place].text))]
-            if len(words) > 1:
-                cut = words[0] + 1 if neighbour > number else words[-1]
-                held[min(number, neighbour)], held[max(number, neighbour)] = (start, cut), (cut, end)
-                return
+    def _take_from_neighbours(self, numbers: Iterable[int], held: dict[int, tuple[int, int]]) -> None:
+        """Give each mark without words one of the next mark with words, or else of the one before, which keeps one."""
+        for is_next in (True, False):
+            holders = sorted(held)
+            without = [number for number in numbers if number not in held]
+            for place, group in groupby(without, key=partial(bisect_left, holders)):
+                index = place if is_next else place - 1
+                if not 0 <= index < len(holders):
+                    continue
+                start, end = held[holders[index]]
+                words = [each for each in range(start, end) if any(map(str.isalnum, self._words[each].text))]
+                takers = [*group]
+                count = min(len(words) - 1, len(takers))
+                if count < 1:
+                    continue
+                if is_next:
+                    owners, cuts = [*takers[-count:], holders[index]], [word + 1 for word in words[:count]]
+                else:
+                    owners, cuts = [holders[index], *takers[:count]], words[-count:]
+                held.update(zip(owners, pairwise([start, *cuts, end]), strict=True))
 
     def _is_inside(self, place: int) -> bool:
         """Return True for a position within a word of the sentence. `20<sup>th</sup>` is one word."""

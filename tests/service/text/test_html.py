@@ -259,6 +259,18 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("État", 11), (" simple", 4), (" immuable", 4)],
             "<a>État</a> <i>simple</i> <a>immuable</a>",
         ),
+        # So do two links beside each other: the farther one has the farther word.
+        (
+            "see red tea now ok",
+            [
+                Mark(0, 3, "<i>", "</i>"),
+                Mark(4, 7, "<a>", "</a>"),
+                Mark(8, 11, "<a>", "</a>"),
+                Mark(12, 18, "<b>", "</b>"),
+            ],
+            [("voir", 0), (" bien", 12), (" ou", 16), (" non", 17)],
+            "<i>voir</i> <a>bien</a> <a>ou</a> <b>non</b>",
+        ),
         ("Hello world", [Mark(0, 5, "<i>", "</i>"), _LINK], [("Bonjour", 0)], "<i>Bonjour</i><a></a>"),
         ("Hello world", [_LINK], [], "<a></a>"),
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),

@@ -43,16 +43,20 @@ def _ranges(sentence: str, marks: Sequence[Mark], words: Sequence[Aligned]) -> l
             nearest = min(free, key=lambda word: (_distance(sentence, mark, word[1]), word[0]))
             free.remove(nearest)
             held[number] = nearest[0], nearest[0] + 1
-    for number, mark in enumerate(marks):
-        if number in held or mark.opening != "<a>" or not _needs_words(sentence, mark):
-            continue
-        for neighbour, step in ((number + 1, 1), (number - 1, -1)):
-            start, end = held.get(neighbour, (0, 0))
-            if end - start > 1:
-                place = start if step > 0 else end - 1
-                held[number] = place, place + 1
-                held[neighbour] = (start + 1, end) if step > 0 else (start, end - 1)
-                break
+    fragile = [i for i, mark in enumerate(marks) if mark.opening == "<a>" and _needs_words(sentence, mark)]
+    for step in (1, -1):
+        for giver, (start, end) in sorted(held.items()):
+            nearest = giver - step
+            takers: list[int] = []
+            while 0 <= nearest < len(marks) and nearest not in held:
+                takers += [nearest] * (nearest in fragile)
+                nearest -= step
+            takers = takers[: end - start - 1]
+            # A mark that is farther away has a word that is farther away.
+            for i, taker in enumerate(reversed(takers)):
+                place = start + i if step > 0 else end - 1 - i
+                held[taker] = place, place + 1
+            held[giver] = (start + len(takers), end) if step > 0 else (start, end - len(takers))
     return [held.get(number) or _empty(mark, words, held.values()) for number, mark in enumerate(marks)]
 
 
