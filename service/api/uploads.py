@@ -19,7 +19,7 @@ from service.api.context import ServiceContext, ServiceDependency
 from service.api.error_handlers import invalid_request
 from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, body_of, check_charset, media_type
-from service.api.translate import stored_glossary
+from service.api.translate import stored_glossary, unless_disconnected
 from service.documents.document import open_document
 from service.documents.job import DocumentJob, DocumentRequest
 from service.documents.jobs import options_of_documents
@@ -42,6 +42,7 @@ _LONGEST_NAME: Final = 200
 class Uploaded(NamedTuple):
     """A form with a file, and its sender."""
 
+    request: Request
     caller: Caller
     form: FormData
     place: ExitStack
@@ -112,7 +113,7 @@ async def uploaded(request: Request, service: ServiceDependency) -> AsyncIterato
             caller = await service.access.admit(key_in_form(form), address)
         if caller.key is not None:
             request.state.key_name = caller.key.name
-        yield Uploaded(caller, form, place)
+        yield Uploaded(request, caller, form, place)
 
 
 UploadDependency = Annotated[Uploaded, Depends(uploaded)]
@@ -138,7 +139,8 @@ async def _form(request: Request) -> FormData:
 async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, names: FieldNames) -> DocumentJob:
     """Check a document, charge its characters and queue it.
 
-    Raises `InvalidRequest`, `TooLong`, `QueueFull` and the errors of access control.
+    Raises `InvalidRequest`, `TooLong`, `QueueFull`, the errors of access control, and `CallerLeft`, as the
+    identifier could reach nobody.
     """
     await service.check_open()
     file, jobs = sent.file, service.documents
@@ -151,7 +153,7 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
         await asyncio.to_thread(_save, file, path)
         options = wanted.read_options(source if wanted.source else "", target)
         document = await asyncio.to_thread(open_document, path, name, options, jobs.limits)
-        count = await jobs.count(document, name)
+        count = await unless_disconnected(sent.request, jobs.count(document, name))
         source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []
         glossary = await stored_glossary(service, sent.caller, glossaries, source, target)

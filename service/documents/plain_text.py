@@ -33,11 +33,11 @@ def read_plain_text(text: str, _: ReadOptions) -> Iterator[Passage]:
     lines: list[tuple[int, str]] = []
     position = 0
     for line in text.splitlines(keepends=True):
-        if not line.strip():
+        if line.strip():
+            lines.append((position, line))
+        elif lines:
             yield from _block(lines)
             lines = []
-        else:
-            lines.append((position, line))
         position += len(line)
     yield from _block(lines)
 

@@ -120,6 +120,18 @@ def test_progress_by_server_sent_events(documents_server: Server) -> None:
     assert httpx.delete(address).status_code == 204
 
 
+def test_a_client_that_leaves_ends_the_reading(documents_server: Server, kept: Path) -> None:
+    before = {*kept.iterdir()}
+    files = {"file": ("a.md", ("[" * 19_000 + "\n\n") * 3)}  # takes seconds to count
+    patience = httpx.Timeout(60, read=0.3)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{documents_server.url}/documents", data={"target": "fr"}, files=files, timeout=patience)
+    deadline = time.monotonic() + 30
+    while {*kept.iterdir()} != before:
+        assert time.monotonic() < deadline, "the document of nobody stays"
+        time.sleep(0.05)
+
+
 def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) -> None:
     identifier = _send(documents_server, _docx(400)).json()["id"]
     _wait(documents_server, identifier, "translating")
