@@ -11,11 +11,13 @@ import regex
 from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
-from service.text.markup.tokenizer import TokenKind, tokenize
+from service.text.markup.tokenizer import Token, TokenKind, tokenize
 
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
+_NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
+"""A tag of React's translations, which is none of HTML."""
 
 
 def inline_paragraph(
@@ -140,7 +142,7 @@ def plain_items(text: str) -> list[Item]:
     items: list[Item] = []
     open_names: list[str] = []
     opened: Counter[str] = Counter()
-    tokens = list(tokenize(text))
+    tokens = list(_tokens(text))
     closed = Counter(token.name for token in tokens if token.kind is TokenKind.CLOSE)
     for token in tokens:
         if token.kind is TokenKind.TEXT:
@@ -157,6 +159,17 @@ def plain_items(text: str) -> list[Item]:
     if open_names:  # not nested: each tag is an object
         return [Object([item.raw]) if isinstance(item, Open | Close) else item for item in items]
     return items
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    for token in tokenize(text):
+        done = 0
+        is_text = token.kind is TokenKind.TEXT or token.raw.startswith("</")
+        for found in _NUMBERED.finditer(token.raw if is_text else ""):
+            yield Token(TokenKind.TEXT, token.raw[done : found.start()])
+            yield Token(TokenKind.CLOSE if found[1] else TokenKind.OPEN, found[0], found[2])
+            done = found.end()
+        yield Token(TokenKind.TEXT, token.raw[done:]) if done else token
 
 
 def _lines(text: str) -> list[Item]:

@@ -68,6 +68,7 @@ def test_elements_that_overlap_are_closed_and_opened_again() -> None:
     ("text", "expected"),
     [
         ("a <b>c</b>", [Words("a "), Open("<b>"), Words("c"), Close("</b>")]),
+        ("a <0>c <1/></0>", [Words("a "), Open("<0>"), Words("c <1/>"), Close("</0>")]),
         ("a\nb", [Words("a"), Object(["\n"], is_break=True), Words("b")]),
         (
             "<i>a<b>c</i></b>",
