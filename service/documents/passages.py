@@ -16,6 +16,7 @@ from service.text.markup.tokenizer import Token, TokenKind, tokenize
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
+_SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE"})
 _NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
 """A tag of React's translations, which is none of HTML."""
 
@@ -112,8 +113,8 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
     if passage.literal is not None:
         return [passage.literal]
-    if passage.kept or _SURROGATE.search(passage.text):
-        return [Kept(source, passage.kept or "half a character")]
+    if reason := passage.kept or _reason_to_keep(passage):
+        return [Kept(source, reason)]
     items = plain_items(passage.text) if passage.items is None else passage.items
     if passage.has_references:
         items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
@@ -123,6 +124,12 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
         write, encode = found.write, passage.encode
         found.write, found.is_in_place = lambda translation: encode(write(translation)), passage.is_in_place
     return pieces
+
+
+def _reason_to_keep(passage: Passage) -> str:
+    if passage.context in ("entry", "cell") and passage.text in _SWITCHES:
+        return "a switch that programs read"
+    return "half a character" if _SURROGATE.search(passage.text) else ""
 
 
 def _nested(source: str, items: Iterable[Item]) -> list[Piece]:

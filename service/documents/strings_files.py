@@ -57,8 +57,7 @@ def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:
     is_ascii = text.isascii() or "\\u" in text
     for found in _PROPERTY.finditer(text):
         value = _PROPERTY_ESCAPE.sub(_unescaped, _JOINT.sub("", found["value"]))
-        kept = "a switch of the program" if value in ("true", "false") else ""
-        yield Passage(found.span("value"), value, partial(_property, is_ascii=is_ascii), context="entry", kept=kept)
+        yield Passage(found.span("value"), value, partial(_property, is_ascii=is_ascii), context="entry")
 
 
 def _property(text: str, *, is_ascii: bool) -> str:

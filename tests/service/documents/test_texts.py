@@ -48,8 +48,8 @@ CASES = {
     "text with markup characters": ("a.txt", "a < b & c <b>d</b>", "A < B & C <b>D</b>"),
     "json": (
         "a.json",
-        '{"a": "x <b>y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "é\\n\\u00e9"}',
-        '{"a": "X <b>Y</b>",  "n": [1, 2.50, null], "k\\"": {"m": "{n, plural, one {# a}}"}, "e": "É\\nÉ"}',
+        '{"a": "x <b>y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "é\\n\\u00e9"}',
+        '{"a": "X <b>Y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "É\\nÉ"}',
     ),
     "strings": (
         "a.strings",
@@ -62,7 +62,7 @@ CASES = {
         "en:\r\n  a: SEE YOU # no\r\n  b: [1, true, \"IT'S\", 'SO']\r\n  c: |\r\n    ONE\r\n    TWO\r\n",
     ),
     "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\ng: :no\n", "d: >-\n  FOLD ED\ne: F\ng: :no\n"),
-    "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n'),
+    "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n3;TRUE\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n3;TRUE\r\n'),
     "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
     "html": (
         "a.html",
