@@ -43,6 +43,11 @@ async def reap(pid: int) -> None:
         await asyncio.sleep(_REAP_SECONDS)
 
 
+async def _has_ended(reading: asyncio.Task[None], seconds: float) -> bool:
+    """Wait at most so long. In a task that has been cancelled, asyncio.timeout of Python 3.11.2 does not time out."""
+    return bool((await asyncio.wait({reading}, timeout=seconds))[0])
+
+
 class Engine:
     """An engine process at the other end of a socket.
 
@@ -61,17 +66,18 @@ class Engine:
 
     async def end(self, patience: float) -> None:
         """Wait until the process has ended; kill it after so many seconds."""
-        try:
-            async with asyncio.timeout(patience):
-                if not self.commands.is_closing():
-                    self.commands.write_eof()
-                while await self.reports.read(_READ_BYTES):
-                    pass
-        except TimeoutError:
+        reading = asyncio.create_task(self._read_to_the_end())
+        if not await _has_ended(reading, patience):
             self.kill()
-        except OSError:
-            pass  # it has ended
+            reading.cancel()
         self.commands.close()
+
+    async def _read_to_the_end(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            if not self.commands.is_closing():
+                self.commands.write_eof()
+            while await self.reports.read(_READ_BYTES):
+                pass
 
 
 class LaunchedProcess(NamedTuple):
@@ -218,10 +224,7 @@ class ForkingProcess:
     async def end(self, patience: float) -> None:
         """Wait for the end for so many seconds, then kill the process; its forks go on."""
         self.release()
-        try:
-            async with asyncio.timeout(patience):
-                await asyncio.wait({self._reading})
-        except TimeoutError:
+        if not await _has_ended(self._reading, patience):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         await self.ended()
