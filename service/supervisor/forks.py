@@ -66,10 +66,11 @@ class Engine:
 
     async def end(self, patience: float) -> None:
         """Wait until the process has ended; kill it after so many seconds."""
-        reading = asyncio.create_task(self._read_to_the_end())
-        if not await _has_ended(reading, patience):
-            self.kill()
-            reading.cancel()
+        if not self.reports.at_eof():
+            reading = asyncio.create_task(self._read_to_the_end())
+            if not await _has_ended(reading, patience):
+                self.kill()
+                reading.cancel()
         self.commands.close()
 
     async def _read_to_the_end(self) -> None:
