@@ -46,11 +46,11 @@ def _ranges(sentence: str, marks: Sequence[Mark], words: Sequence[Aligned]) -> l
     fragile = [i for i, mark in enumerate(marks) if mark.opening == "<a>" and _needs_words(sentence, mark)]
     for step in (1, -1):
         for giver, (start, end) in sorted(held.items()):
-            nearest = giver - step
+            neighbour = giver - step
             takers: list[int] = []
-            while 0 <= nearest < len(marks) and nearest not in held:
-                takers += [nearest] * (nearest in fragile)
-                nearest -= step
+            while 0 <= neighbour < len(marks) and neighbour not in held:
+                takers += [neighbour] * (neighbour in fragile)
+                neighbour -= step
             takers = takers[: end - start - 1]
             # A mark that is farther away has a word that is farther away.
             for i, taker in enumerate(reversed(takers)):
