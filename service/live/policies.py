@@ -66,7 +66,7 @@ class Hypothesis(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a policy knows."""
+    """The facts that a policy decides by."""
 
     hypothesis: Hypothesis
     earlier: Sequence[Sequence[Token]]

@@ -1,4 +1,4 @@
-"""The deaths of engines that one request was part of, and what they prove against it; `engine_requests` acts on it.
+"""The deaths of engines that one request was part of, and what they prove against it. `engine_requests` acts on it.
 
 An engine that dies takes nothing with it: the next one gets every request with the tokens already received. But a
 request may be the cause of the death, and would kill the next engine, too. So each request that the engine had
