@@ -31,6 +31,8 @@ _KILL_SECONDS: Final = 0.02
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
+    # Its default of 5 s is too little for the imports of a proxy on a busy machine.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     # The same texts again must be work for the engines.
     "DRAGOMAN_CACHE_MB": "0",
     # Otherwise Ray waits for the streams of a lost replica, which cannot end.
