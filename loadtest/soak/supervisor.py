@@ -1,6 +1,7 @@
 """A server that is started anew whenever its HTTP process ends, as a service manager does."""
 
 import asyncio
+import math
 import os
 import signal
 import time
@@ -29,6 +30,9 @@ class Supervisor:
         """Times at which the HTTP process was seen to have ended, killed or by itself."""
         self._is_killed = False
         """True from the kill until the end is seen: a busy machine may let some connections be opened meanwhile."""
+        self._is_starting = False
+        """True from an end until connections are accepted again."""
+        self._up_since = -math.inf
         self._sessions: list[int] = []
         self.server = self._start()
 
@@ -43,8 +47,8 @@ class Supervisor:
         os.kill(self.server.pid, signal.SIGKILL)
 
     def was_down_since(self, moment: float) -> bool:
-        """Return True if the HTTP process is about to end, or has ended at or after `moment`."""
-        return self._is_killed or (bool(self.ends) and self.ends[-1] >= moment)
+        """Return True if connections were cut or refused at or after `moment`, or are now."""
+        return self._is_killed or self._is_starting or self._up_since >= moment
 
     async def supervise(self) -> None:
         """Start the server again whenever it has ended, until cancelled."""
@@ -53,10 +57,20 @@ class Supervisor:
                 self.ends.append(time.monotonic())
                 if not self._is_killed:
                     self.problems.append(f"the server ended by itself, with status {status}")
-                self._is_killed = False
+                self._is_killed, self._is_starting = False, True
                 await asyncio.sleep(_RESTART_SECONDS)
                 self.server = self._start()
+            elif self._is_starting and await self._accepts():
+                self._is_starting, self._up_since = False, time.monotonic()
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def _accepts(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            return False
+        writer.transport.abort()
+        return True
 
     def orphans(self) -> int:
         """Return the number of processes that outlive the HTTP process that has started them."""

@@ -1,6 +1,7 @@
 """The soak at a small size; and that it notices what is wrong."""
 
 import json
+import math
 import random
 from contextlib import closing
 from pathlib import Path
@@ -112,10 +113,11 @@ class Killed:
 
     def __init__(self, *kills: float) -> None:
         self.ends = kills
+        self._up_since = max(kills, default=-math.inf)
         self.problems: list[str] = []
 
     was_down_since = Supervisor.was_down_since
-    _is_killed = False
+    _is_killed = _is_starting = False
 
 
 def _site(directory: Path, *kills: float) -> Site:
