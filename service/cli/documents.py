@@ -18,12 +18,15 @@ from service.client import ClientError, Done
 from service.client.events import translations_of
 from service.documents.document import Document, open_document
 from service.documents.formats import FORMATS, format_of
+from service.documents.heading_anchors import anchors_by_page, page_name
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions, advance
 from service.errors import ServiceError
 
 _TEXTS: Final = ("", "text", "log")
 """Endings of plain texts, besides txt."""
+_SITE_PAGES: Final = ("md", "markdown", "mdx", "html")
+"""Pages that may link to headings of Markdown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +90,29 @@ class DocumentCommand:
         """
         counts: Counter[str] = Counter()
         done = Finished(output, self._key())
-        for found in sorted(_documents_in(path, output)):
+        documents = sorted(_documents_in(path, output))
+        anchors = _linked_anchors(path, documents)
+        for found in documents:
             relative = found.relative_to(path)
             if found.suffix[1:].lower() not in FORMATS:
                 counts["skipped"] += 1
                 typer.echo(f"{relative}: skipped, as its format is not known", err=True)
                 continue
             try:
-                counts[await self._translate_one(found, output / relative, done, str(relative))] += 1
+                options = replace(self._read_options(found), anchors=anchors.get(page_name(str(relative)), frozenset()))
+                counts[await self._translate_one(found, output / relative, done, str(relative), options)] += 1
             except (ServiceError, ClientError, InputError) as error:
                 counts["failed"] += 1
                 typer.echo(f"dragoman: {relative}: {str(error).removeprefix('file: ')}", err=True)
         typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()) or "no documents", err=True)
         return not counts["failed"] and counts.total() > counts["skipped"]
 
-    async def _translate_one(self, path: Path, output: Path, done: "Finished", relative: str) -> str:
+    async def _translate_one(
+        self, path: Path, output: Path, done: "Finished", relative: str, options: ReadOptions
+    ) -> str:
         """Translate a document of a directory. Returns what was done."""
-        options = self._read_options(path)
         result = _result(path, output, options)
-        if done.has(path, relative, result):
+        if done.has(path, relative, result, options.anchors):
             return "unchanged"
         if self._options.is_dry_run:
             characters = open_document(path, path.name, options, self._limits).count().characters
@@ -113,7 +120,7 @@ class DocumentCommand:
             return "to translate"
         output.parent.mkdir(parents=True, exist_ok=True)
         await self._translate(path, result, options)
-        done.add(path, relative)
+        done.add(path, relative, options.anchors)
         return "translated"
 
     def _key(self) -> str:
@@ -184,15 +191,23 @@ class Finished:
         except (OSError, ValueError):
             self._hashes = {}
 
-    def has(self, path: Path, relative: str, result: Path) -> bool:
-        return self._hashes.get(relative) == self._hash(path) and result.exists()
+    def has(self, path: Path, relative: str, result: Path, anchors: frozenset[str]) -> bool:
+        return self._hashes.get(relative) == self._hash(path, anchors) and result.exists()
 
-    def add(self, path: Path, relative: str) -> None:
-        self._hashes[relative] = self._hash(path)
+    def add(self, path: Path, relative: str, anchors: frozenset[str]) -> None:
+        self._hashes[relative] = self._hash(path, anchors)
         self._file.write_text(json.dumps(self._hashes, indent=0, sort_keys=True), encoding="utf-8")
 
-    def _hash(self, path: Path) -> str:
-        return hashlib.sha256(self._key.encode() + path.read_bytes()).hexdigest()
+    def _hash(self, path: Path, anchors: frozenset[str]) -> str:
+        key = self._key + repr(sorted(anchors)) if anchors else self._key
+        return hashlib.sha256(key.encode() + path.read_bytes()).hexdigest()
+
+
+def _linked_anchors(directory: Path, documents: Sequence[Path]) -> dict[str, frozenset[str]]:
+    """Return the anchors in pages of Markdown to which others link, by the names of the pages."""
+    pages = [each for each in documents if each.suffix[1:].lower() in _SITE_PAGES]
+    texts = ((each.relative_to(directory).as_posix(), each.read_text(errors="replace")) for each in pages)
+    return anchors_by_page(texts)
 
 
 def _is_converted(path: Path) -> bool:

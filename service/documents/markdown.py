@@ -3,16 +3,18 @@
 The lines of a translated paragraph are joined to one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import regex
 from markdown_it.token import Token
 
+from service.documents.heading_anchors import HeadingAnchors
 from service.documents.markdown_inline import Inline
 from service.documents.markdown_parser import COMPONENT, COMPONENT_TAG, DIRECTIVE, parser
-from service.documents.paragraph import Piece, ReadOptions
+from service.documents.paragraph import Paragraph, Piece, ReadOptions
 from service.documents.passages import split_passages
 from service.documents.web_pages import split_page
 from service.documents.yaml_files import yaml_passages
@@ -88,6 +90,18 @@ def _cut(
     yield text[done:]
 
 
+def _between(before: str, behind: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces whose paragraph is written between two texts if it is translated."""
+    for piece in pieces:
+        if isinstance(piece, Paragraph) and (before or behind):
+            piece.write = partial(_written_between, before, behind, piece.write)
+        yield piece
+
+
+def _written_between(before: str, behind: str, write: Callable[[str], str], translation: str) -> str:
+    return before + write(translation) + behind
+
+
 class _Reader:
     def __init__(self, text: str, options: ReadOptions) -> None:
         self._lines = _LINE.findall(text)
@@ -98,6 +112,7 @@ class _Reader:
         env: dict[str, Any] = {}
         self._tokens = parser().parse(text, env)
         self._labels = env.get("references", {})
+        self._anchors = HeadingAnchors(text, options.anchors)
 
     def read(self) -> Iterator[Piece]:
         line, context = 0, "text"
@@ -113,6 +128,8 @@ class _Reader:
                 yield from self._html(self._take(self._starts[token.map[1]]))
             elif token.type == "inline" and context == "cell":
                 yield from self._cell(token, line)
+            elif token.type == "inline" and context == "heading":
+                yield from _between(*self._anchors.affixes(token.content), self._paragraph(token, line, context))
             elif token.type == "inline":
                 yield from self._paragraph(token, line, context)
         yield self._text[self._done :]

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
+from service.documents.heading_anchors import linked_anchors
 from service.documents.json_files import json_places, load_json
 from service.documents.markdown import split_markdown
 from service.documents.paragraph import Paragraph, Piece, ReadOptions
@@ -15,6 +17,7 @@ def split_notebook(text: str, options: ReadOptions) -> Iterator[Piece]:
     notebook = load_json(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise InvalidRequest("file", "it is not a notebook of version 4: it has no cells")
+    options = replace(options, anchors=options.anchors | linked_anchors(text))
     done = 0
     for path, start, end in json_places(text):
         if len(path) != 3 or (path[0], path[2]) != ("cells", "source"):

@@ -23,6 +23,8 @@ class ReadOptions:
     """True if new translations in a PO file are marked as ones that a person has to read."""
     output_format: str = ""
     """The format of the result, for a format that cannot be written; "" for the default."""
+    anchors: frozenset[str] = frozenset()
+    """Anchors in the document to which other documents link."""
 
     def check(self, what: str, source: str = "", target: str = "") -> None:
         """Raise `InvalidRequest` if `what` declares other languages than the requested ones; countries may differ."""

@@ -333,6 +333,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     (source / "inner").mkdir(parents=True)
     (source / "a.md").write_text("# Yes.\n")
     (source / "inner" / "b.csv").write_text("id,text\n1,Yes.\n")
+    (source / "inner" / "c.md").write_text("[Yes.](../a.md#yes)\n")
     (source / "inner" / "broken.docx").write_text("no")
     (source / "picture.png").write_bytes(b"")
     output = tmp_path / "output"
@@ -342,14 +343,14 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     assert done.stderr.splitlines() == [
         "dragoman: inner/broken.docx: its content is not docx, as its name says",
         "picture.png: skipped, as its format is not known",
-        "2 translated, 1 failed, 1 skipped",
+        "3 translated, 1 failed, 1 skipped",
     ]
     (source / "a.md").write_text("# No.\n")
     # No engine is started where nothing is translated.
     again = _translate(*arguments, "--model", "nowhere", "--dry-run").stderr.splitlines()
     assert again[0] == "a.md: 3 characters would be translated"
-    assert again[-1] == "1 to translate, 1 unchanged, 1 failed, 1 skipped"
-    assert (output / "a.md").read_text() == "# Oui.\n"
+    assert again[-1] == "1 to translate, 2 unchanged, 1 failed, 1 skipped"
+    assert (output / "a.md").read_text() == '# <a id="yes"></a>Oui.\n'
     assert (output / "inner" / "b.csv").read_text() == "id,text\n1,Oui.\n"
     assert not (output / "inner" / "broken.docx").exists()
 

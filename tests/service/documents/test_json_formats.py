@@ -62,6 +62,7 @@ CELLS = {
         ['"É"\t\\\\ [A](b "C")\n', "```\n", "code\n", "```"],
     ),
     "joined lines": (["one\n", "two"], ["ONE TWO"]),
+    "link to a heading": ("[a](#Big-b)\n\n# Big b", '[A](#Big-b)\n\n# <a id="Big-b"></a>BIG B'),
     "one text": ("a\n\n- b\n", "A\n\n- B\n"),
     "nothing": ([], []),
 }

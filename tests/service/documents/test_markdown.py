@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.documents.heading_anchors import anchors_by_page, page_name
 from tests.service.documents.conftest import Rewrite, same
 
 MARKDOWN = """---
@@ -126,8 +127,24 @@ CASES = {
     "wiki links": ("see [[A b|the list]], ![[c d.png]]\n", "SEE [[A b|THE LIST]], ![[c d.png]]\n"),
     "marks": ("==a== ~~b~~ c^2^ H~2~O ++ctrl+s++\n", "==A== ~~B~~ C^2^ H~2~O ++ctrl+s++\n"),
     "break in a quotation": ("> one  \r\n> two\\\r\n> three\r\n", "> ONE  \r\n> TWO\\\r\n> THREE\r\n"),
+    "linked headings": (
+        "see [a](#the-2nd-part) [b](#Ecole) [c](#x-1)\n\n# The *2nd* part!\n\n## École\n\n## x\n\n## x\n\n## y\n",
+        "SEE [A](#the-2nd-part) [B](#Ecole) [C](#x-1)\n\n"
+        '# <a id="the-2nd-part"></a>THE *2ND* PART!\n\n## <a id="Ecole"></a>ÉCOLE\n\n## X\n\n'
+        '## <a id="x-1"></a>X\n\n## Y\n',
+    ),
+    "linked headings of Hugo": (
+        "# a {#b}\n\n## c\n\n[a]: #c\n[b]: #b\n[e]: #e\n\ne\n===\n",
+        "# A {#b}\n\n## C {#c}\n\n[a]: #c\n[b]: #b\n[e]: #e\n\nE {#e}\n===\n",
+    ),
     "emphasis across": ("*a **b** c*\n", "*A **B** C*\n"),
 }
+
+
+def test_pages_know_what_others_link_to_in_them() -> None:
+    pages = [("a/b.md", "[x](../c/#1) [x](d.md#2) [x](#no) <a href='/e/d#3'>"), ("README.md", "[x]: c/index.md#4")]
+    assert anchors_by_page(pages) == {"c": {"1", "4"}, "d": {"2", "3"}}
+    assert [*map(page_name, ("c/index.md", "c/README.md", "e/d.mdx"))] == ["c", "c", "d"]
 
 
 @pytest.mark.parametrize(("content", "expected"), CASES.values(), ids=CASES)
