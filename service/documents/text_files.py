@@ -1,13 +1,14 @@
 """Plain text, decoded, and tables of values."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import regex
 
-from service.documents.paragraph import ReadOptions
+from service.documents.paragraph import ReadOptions, has_letters
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
@@ -15,7 +16,14 @@ _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _LONGEST_FIRST_LINE: Final = 100_000
 _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
+_CODE: Final = regex.compile(r"[A-Z]{2,3}|[a-z]{2}|[a-z]{2}-[A-Z]{2}")
+_SHORT_WORD: Final = regex.compile(
+    r"(?i)no|on|in|up|ok|go|[adm][mr]|pm|ms|all|any|old|end|off|out|one|add|tue|thu|apr|aug|oct|[^aeiou][aeiouy][^aeiou]"
+)
+"""A word that looks like a code; of three letters most have a vowel between two consonants."""
 _DELIMITERS: Final = ",;\t|"
+
+_Cell = tuple[int, int, Passage]  # row, column
 
 
 def decode_text(data: bytes) -> tuple[str, str]:
@@ -43,7 +51,7 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
         raise InvalidRequest("file", f"the first row of the table is broken: {error}") from None
     by_name = [each for each in options.columns if each in header]
     chosen = {_column(each, header) for each in options.columns}
-    return _cells(text, start, delimiter, chosen, skips_header=bool(by_name))
+    return _without_codes(_cells(text, start, delimiter, chosen, skips_header=bool(by_name)))
 
 
 def _shortened(header: Sequence[str]) -> str:
@@ -59,7 +67,7 @@ def _column(wanted: str, header: list[str]) -> int:
     raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
 
 
-def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[Passage]:
+def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[_Cell]:
     separator = regex.escape(delimiter)
     cell = regex.compile(
         rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
@@ -75,8 +83,29 @@ def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_
             is_quoted = raw.startswith('"')
             value = raw[1:-1].replace('""', '"') if is_quoted else raw
             write = partial(_written, delimiter=delimiter, is_quoted=is_quoted)
-            yield Passage(found.span(1), value, write, context="cell")
+            yield row, column, Passage(found.span(1), value, write, context="cell")
         column, row = (column + 1, row) if end == delimiter else (0, row + 1)
+
+
+def _without_codes(cells: Iterable[_Cell]) -> Iterator[Passage]:
+    """Yield the passages of cells. Codes stay in columns of codes, and so does a heading `id`."""
+    found = [*cells]
+    columns: defaultdict[int, list[str]] = defaultdict(list)
+    for row, column, passage in found:
+        if row and has_letters(passage.text):
+            columns[column].append(passage.text.strip())
+    coded = {column for column, texts in columns.items() if _are_codes(texts)}
+    for row, column, passage in found:
+        text = passage.text.strip()
+        is_code = (column in coded and _CODE.fullmatch(text)) or (row == 0 and text.lower() == "id")
+        yield passage._replace(kept="a code that programs read") if is_code else passage
+
+
+def _are_codes(texts: Sequence[str]) -> bool:
+    """Return True for the texts of a column of codes, such as those of countries: alike, and not mainly words."""
+    codes = [text for text in texts if _CODE.fullmatch(text)]
+    words = {text for text in codes if _SHORT_WORD.fullmatch(text)}
+    return 5 * len(codes) >= 4 * len(texts) and len({*map(len, codes)}) == 1 and 2 * len(words) <= len({*codes})
 
 
 def _written(text: str, delimiter: str, is_quoted: bool) -> str:

@@ -1,6 +1,7 @@
 """Documents that are texts: what is translated, and what keeps its bytes."""
 
 import pytest
+import regex
 
 from service.documents.formats import FORMATS
 from service.errors import InvalidRequest
@@ -51,6 +52,11 @@ CASES = {
         '{"a": "x <b>y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "é\\n\\u00e9"}',
         '{"a": "X <b>Y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "É\\nÉ"}',
     ),
+    "json with references and styles": (
+        "a.json",
+        '{"a": "10&nbsp;km &amp; on&hellip;", "b": "btn btn-go", "c": "sign-in"}',
+        '{"a": "10&nbsp;KM &amp; ON&hellip;", "b": "btn btn-go", "c": "SIGN-IN"}',
+    ),
     "strings": (
         "a.strings",
         '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cat\\\'s";',
@@ -62,8 +68,8 @@ CASES = {
         "en:\r\n  a: SEE YOU # no\r\n  b: [1, true, \"IT'S\", 'SO']\r\n  c: |\r\n    ONE\r\n    TWO\r\n",
     ),
     "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\ng: :no\n", "d: >-\n  FOLD ED\ne: F\ng: :no\n"),
-    "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n3;TRUE\r\n', 'ID;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n3;TRUE\r\n'),
-    "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "ID\tTEXT\n1\tA, B\n"),
+    "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n3;TRUE\r\n', 'id;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n3;TRUE\r\n'),
+    "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "id\tTEXT\n1\tA, B\n"),
     "html": (
         "a.html",
         '<!doctype html><title>t</title><script>"<p>a"</script><p class=x>a <b>b</b>&nbsp;<p translate=no>c</p>',
@@ -140,6 +146,15 @@ def test_columns_of_a_table(rewrite: Rewrite) -> None:
         rewrite("a.csv", table, columns=("price",))
     with pytest.raises(InvalidRequest, match=r"^columns: only csv and tsv files have columns$"):
         rewrite("a.txt", table, columns=("text",))
+
+
+def test_codes_of_a_table_stay(rewrite: Rewrite) -> None:
+    table = (
+        "id,land,cur,is,size,day\n1,US,USD,NO,HAT,TUE\n2,NO,CAD,YES,CAP,WED\n3,Asia,EUR,NO,BAG,MON\n4,FR,CHF,NO,a,b\n"
+    )
+    table += "5,IN,JPY,YES,,\n"
+    expected = regex.sub(r"\b(?!id\b|US|USD|(?<=2,)NO|CAD|EUR|FR|CHF|IN|JPY)(?=\p{L})", "*", table)
+    assert rewrite("a.csv", table, lambda text: f"*{text}").decode() == expected
 
 
 def test_each_format_has_the_reader_that_its_row_names() -> None:
