@@ -3,7 +3,7 @@
 The lines of a translated paragraph are joined to one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -14,7 +14,7 @@ from markdown_it.token import Token
 from service.documents.heading_anchors import HeadingAnchors
 from service.documents.markdown_inline import Inline
 from service.documents.markdown_parser import COMPONENT, COMPONENT_TAG, DIRECTIVE, parser
-from service.documents.paragraph import Paragraph, Piece, ReadOptions
+from service.documents.paragraph import Paragraph, Piece, ReadOptions, render
 from service.documents.passages import split_passages
 from service.documents.web_pages import split_page
 from service.documents.yaml_files import yaml_passages
@@ -44,6 +44,7 @@ _SLASHES: Final = regex.compile(r"/{3,}[ \t]*+(?:[\w-]++(?:[ \t]*+\|[^\n]*)?)?$"
 _SHORTCODE: Final = regex.compile(r"(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>)$")
 _MARKS: Final = regex.compile(r"\*\[[^\]\n]+\]:\s*+|\[[ xX]\]\s++")
 """An abbreviation, or a box to check."""
+_MARKS_IN_HTML: Final = regex.compile(r"\*\*\S|__\S|\]\(\S")
 _ARGUMENT: Final = regex.compile(
     r"""(?<![\w-])(?:title|label|alt|caption|description|summary|header|tagline)=(?:"(?P<text>[^"\n]+)"|'(?P<text>[^'\n]+)')"""
 )
@@ -90,16 +91,8 @@ def _cut(
     yield text[done:]
 
 
-def _between(before: str, behind: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield pieces whose paragraph is written between two texts if it is translated."""
-    for piece in pieces:
-        if isinstance(piece, Paragraph) and (before or behind):
-            piece.write = partial(_written_between, before, behind, piece.write)
-        yield piece
-
-
-def _written_between(before: str, behind: str, write: Callable[[str], str], translation: str) -> str:
-    return before + write(translation) + behind
+def _written_between(affixes: tuple[str, str], write: Callable[[str], str], translation: str) -> str:
+    return affixes[0] + write(translation) + affixes[1]
 
 
 class _Reader:
@@ -129,7 +122,11 @@ class _Reader:
             elif token.type == "inline" and context == "cell":
                 yield from self._cell(token, line)
             elif token.type == "inline" and context == "heading":
-                yield from _between(*self._anchors.affixes(token.content), self._paragraph(token, line, context))
+                affixes = self._anchors.affixes(token.content)
+                for piece in self._paragraph(token, line, context):
+                    if isinstance(piece, Paragraph) and any(affixes):
+                        piece.write = partial(_written_between, affixes, piece.write)
+                    yield piece
             elif token.type == "inline":
                 yield from self._paragraph(token, line, context)
         yield self._text[self._done :]
@@ -147,10 +144,22 @@ class _Reader:
         """Read a block of HTML; tags of components have titles in their attributes."""
         done = 0
         for found in COMPONENT_TAG.finditer(raw):
-            yield from split_page(raw[done : found.start()], self._options)
+            yield from self._page(raw[done : found.start()])
             yield from _cut(found[0], _ARGUMENT)
             done = found.end()
-        yield from split_page(raw[done:], self._options)
+        yield from self._page(raw[done:])
+
+    def _page(self, html: str) -> Iterator[Piece]:
+        """Read HTML; many renderers read marks of Markdown in it, and those that do not show them."""
+        for piece in split_page(html, self._options):
+            raw = render(piece.source) if isinstance(piece, Paragraph) else ""
+            if _MARKS_IN_HTML.search(raw):
+                inside = raw.strip()
+                before, _, behind = raw.partition(inside)
+                inline = Inline(inside, self._labels, ["\n"] * inside.count("\n"))
+                yield from [before, *inline.pieces(inside), behind]
+            else:
+                yield piece
 
     def _cell(self, token: Token, line: int) -> Iterator[Piece]:
         start = max(self._done, self._starts[line])

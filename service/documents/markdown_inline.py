@@ -93,7 +93,7 @@ class _Reader:
                 return Words(token.markup)
         # Code and the like are words of their sentence if the translation copies them.
         is_word = "\n" not in raw and not _ATTRIBUTES.match(raw) and find_verbatim(raw) == [(0, len(raw))]
-        return Words(raw) if is_word else Object([raw])
+        return Words(raw) if is_word else Object([raw], is_word=raw[:1] == "<" or raw[:1].isalnum())
 
     def _link(self, token: Token, raw: str, label_end: int) -> Item:
         if token.type == "link_open":

@@ -34,9 +34,11 @@ _COPIED: Final = regex.compile(
     r"|\[\^[^\]\s]{1,100}\]"  # footnotes
     r"|!\[\[[^\[\]\n]{1,200}\]\]|\[\[[^\[\]|\n]{1,200}\]\]"  # wiki links
     r"|\+\+[\w+\" -]{1,80}\+\+|:[a-z0-9_+-]{2,60}:(?!\w)"  # keys, icons
-    r"|<(?P<name>code|kbd|samp|var)\b[^<>]{0,200}>[^<\n]{0,300}</(?P=name)>"
-    r"|\^[^\s^]{1,30}\^|(?<=\w)~[^\s~]{1,30}~"  # raised and lowered characters
+    r"|<(?P<name>code|kbd|samp|var)\b[^<>]{0,200}>[^<\n]{0,300}</(?P=name)>(?: ?\+ ?<kbd>[^<\n]{0,300}</kbd>)*+"
+    r"|(?:(?:\^[^\s^]{1,30}\^|(?<=\w)~[^\s~]{1,30}~)(?:[A-Za-z0-9]{1,4}(?!\w))?)++"  # raised and lowered characters
 )
+_BASE: Final = regex.compile(r"(?<!\w)(?:[A-Z][A-Za-z]?|[b-z]|[ckdm]m|\d[\d.,]*+)$")
+"""What raised or lowered characters belong to, as in `x^2^`. Behind a longer word they are the mark of a note."""
 _MARKED: Final = regex.compile(r"(?P<open>==)(?=[^\s=])(?P<text>[^=\n]{1,300})(?<=\S)(?P<close>==)")
 _LINK: Final = regex.compile(
     r"(?P<open>\[\[[^\[\]|\n]{1,200}\|)(?P<text>[^\[\]\n]{1,200})(?P<close>\]\])"  # of a wiki
@@ -145,7 +147,11 @@ def _copied(state: StateInline, silent: bool) -> bool:
     start = state.pos
     if (found := _COPIED.match(state.src, start, state.posMax)) is not None:
         if not silent:
-            state.push("copied", "", 0).content = found[0]
+            base = _BASE.search(state.pending) if found[0][0] in "^~" else None
+            if base is not None:
+                state.pending, start = state.pending[: base.start()], start - len(base[0])
+            token = state.push("copied", "", 0)
+            token.content, token.meta["span"] = state.src[start : found.end()], (start, found.end())
         state.pos = found.end()
         return True
     found = _MARKED.match(state.src, start, state.posMax) or _LINK.match(state.src, start, state.posMax)

@@ -125,7 +125,12 @@ CASES = {
     "toml": ('+++\ntitle = "A b"\ndraft = true\n+++\ntext\n', '+++\ntitle = "A B"\ndraft = true\n+++\nTEXT\n'),
     "formulas": ("see $a^2 + b_1$ and \\(x\\)\n\n$$\nx = y\n$$\n", "SEE $A^2 + B_1$ AND \\(x\\)\n\n$$\nx = y\n$$\n"),
     "wiki links": ("see [[A b|the list]], ![[c d.png]]\n", "SEE [[A b|THE LIST]], ![[c d.png]]\n"),
-    "marks": ("==a== ~~b~~ c^2^ H~2~O ++ctrl+s++\n", "==A== ~~B~~ C^2^ H~2~O ++ctrl+s++\n"),
+    "marks": (
+        "==a== ~~b~~ c^2^ (H~2~SO~4~), note^1^ ++ctrl+s++\n",
+        "==A== ~~B~~ c^2^ (H~2~SO~4~), NOTE^1^ ++ctrl+s++\n",
+    ),
+    "keys": ("press <kbd>A</kbd>+<kbd>b</kbd> now\n", "PRESS <kbd>A</kbd>+<kbd>b</kbd> NOW\n"),
+    "marks in html": ("<div>\na **b** c\n</div>\n", "<div>\nA **B** C\n</div>\n"),
     "break in a quotation": ("> one  \r\n> two\\\r\n> three\r\n", "> ONE  \r\n> TWO\\\r\n> THREE\r\n"),
     "linked headings": (
         "see [a](#the-2nd-part) [b](#Ecole) [c](#x-1)\n\n# The *2nd* part!\n\n## École\n\n## x\n\n## x\n\n## y\n",
@@ -139,6 +144,16 @@ CASES = {
     ),
     "emphasis across": ("*a **b** c*\n", "*A **B** C*\n"),
 }
+
+
+def test_marks_are_tags_to_the_model_and_formulas_are_words(rewrite: Rewrite) -> None:
+    seen: list[str] = []
+    rewrite(
+        "a.md",
+        "is x^2^ <kbd>A</kbd>+<kbd>b</kbd>\n\n<div>\na **b** c\n</div>\n",
+        lambda text: seen.append(text) or text,
+    )
+    assert seen == ['is <code id="2"></code> ', "a <g2>b</g2> c"]
 
 
 def test_pages_know_what_others_link_to_in_them() -> None:
