@@ -23,6 +23,13 @@ _READING: Final = regex.compile(
     regex.I,
 )
 """Ruby: the reading of the characters before it, which is not that of the translation."""
+_INDEX: Final = regex.compile(
+    r"(?<![\w>])(?:[A-Z][A-Za-z]?|[b-z]|[ckdm]m|\d[\d.,]*+)"
+    r"(?:<(su[bp])>(?:[0-9+\u2212-]{1,4}|o(?=</sup>[CFK]\b))</\1>(?:[A-Z][A-Za-z]{0,3}(?!\w))?)++"
+)
+"""A unit, a formula or a number with raised or lowered characters. A longer word has the mark of a note there."""
+_INDEXED: Final = regex.compile(r'<code id="">(.*?)</code>', regex.S)
+"""Such characters in the markup: one word."""
 _SOFT_HYPHEN: Final = regex.compile(r"\u00ad|&shy;|&#(?:173|xAD);", regex.I)
 _IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
 
@@ -44,17 +51,19 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
         raw = raw.replace(reading, f"<x{number}/>", 1)
         tags[f"<x{number}/>"] = [reading]
     raw = _SOFT_HYPHEN.sub("", raw)
+    raw, indices = _INDEX.subn(lambda found: f'<code id="">{found[0]}</code>', raw)
     drop_cap = _DROP_CAP.match(raw)
     markup = drop_cap["before"] + drop_cap["letter"] + raw[drop_cap.end() :] if drop_cap else raw
 
     def write(translation: str) -> str:
         text = "".join(render(tags.get(token.raw, [token.raw])) for token in tokenize(translation))
+        text = _INDEXED.sub(r"\1", text) if indices else text
         if drop_cap is None:
             return text
         place = len(drop_cap["before"])
         return f"{text[:place]}{drop_cap['opening']}{text[place : place + 1]}</span>{text[place + 1 :]}"
 
-    is_changed = bool(tags) or drop_cap is not None
+    is_changed = bool(tags or indices) or drop_cap is not None
     return [Paragraph(source, markup, characters, write if is_changed else str, structure=BlockStructure(markup))]
 
 

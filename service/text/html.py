@@ -21,7 +21,7 @@ _BLOCKS: Final = frozenset(
     "video xmp".split()
 )
 # Elements with code, formulas or drawings instead of language.
-_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style xmp".split())
 _DRAWN: Final = frozenset({"title", "style", "script"})
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block.
@@ -30,6 +30,7 @@ A field whose attributes have text is always read so.
 """
 _TEXT_ATTRIBUTES: Final = frozenset("alt title placeholder aria-label".split())
 _BUTTONS: Final = frozenset("submit button reset".split())
+_LABELLED: Final = frozenset("track option optgroup".split())
 _OFFICE_TITLES: Final = frozenset({"header", "footer"})
 """Titles by which LibreOffice finds headers and footers in a page that it wrote."""
 _FORMULAS: Final = ({"math", "inline"}, {"math", "display"}, {"katex"})
@@ -218,6 +219,7 @@ def _texts(tag: Token) -> Iterator[tuple[int, int]]:
     is_button = tag.name == "input" and values.get("type") in _BUTTONS
     for name, start, end in spans:
         is_text = (name in _TEXT_ATTRIBUTES and not is_office_title) or (name == "value" and is_button)
+        is_text = is_text or (name == "label" and tag.name in _LABELLED)
         if is_text and tag.raw[start - 1] in "\"'":
             yield start, end
 

@@ -44,6 +44,8 @@ def test_a_drop_cap_belongs_to_its_word(rewrite: Rewrite) -> None:
         ),
         ("<p><ruby>a<rt>no<rt>no</ruby> b <rt>no</rt>", "<p><ruby>A<rt>no<rt>no</ruby> B <rt>no</rt>"),
         ("<p>hy\u00adphen and hy&shy;phen", "<p>HYPHEN AND HYPHEN"),
+        ("<p>a H<sub>2</sub>SO<sub>4</sub> be<sup>1</sup>", "<p>A H<sub>2</sub>SO<sub>4</sub> BE<sup>1</sup>"),
+        ("<p>at 100<sup>0</sup>C<textarea>a</textarea>", "<p>AT 100<sup>0</sup>C<textarea>A</textarea>"),
         ("<p>hy\u00adphen <b>a</b>", "<p>HYPHEN <b>A</b>"),
         ("<div translate=no>no<p translate=yes>a</p>no</div>", "<div translate=no>no<p translate=yes>A</p>no</div>"),
         ("<p translate=no>no <b translate=yes>a</b> no</p> b", "<p translate=no>no <b translate=yes>A</b> no</p> B"),
@@ -52,6 +54,13 @@ def test_a_drop_cap_belongs_to_its_word(rewrite: Rewrite) -> None:
 def test_parts_of_a_page(page: str, expected: str, rewrite: Rewrite) -> None:
     assert rewrite("a.html", page, same).decode() == page
     assert rewrite("a.html", page).decode() == expected
+
+
+def test_a_formula_is_one_word(rewrite: Rewrite) -> None:
+    page = "<p>at 100<sup>o</sup>C it<sup>1</sup>"
+    word = '<code id="">100<sup>o</sup>C</code>'
+    translations = {f"at {word} it<sup>1</sup>": f"{word} A<sup>1</sup>"}
+    assert rewrite("a.html", page, translations.__getitem__) == b"<p>100<sup>o</sup>C A<sup>1</sup>"
 
 
 def test_a_drawing_with_styles_is_a_part_of_its_block(rewrite: Rewrite) -> None:
