@@ -142,10 +142,17 @@ def _without_references(items: Sequence[Item]) -> tuple[Sequence[Item], Callable
         return items, str
 
     def read(text: str) -> str:
-        return ENTITY.sub(lambda raw: found[raw[0]] if raw[0] in references.values() else raw[0], text)
+        characters: str = ENTITY.sub(lambda raw: found[raw[0]] if raw[0] in references.values() else raw[0], text)
+        return characters
 
-    read_items = [Words(read(item.text), item.run) if isinstance(item, Words) else item for item in items]
-    return read_items, lambda text: text.translate(references)
+    joined = regex.findall(r"\S+\u00a0\S+", read(words))
+
+    def write(text: str) -> str:
+        for pair in joined:  # models write plain spaces
+            text = text.replace(pair.replace("\u00a0", " "), pair)
+        return text.translate(references)
+
+    return [Words(read(item.text), item.run) if isinstance(item, Words) else item for item in items], write
 
 
 def _reason_to_keep(passage: Passage) -> str:

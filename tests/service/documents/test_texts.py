@@ -157,5 +157,10 @@ def test_codes_of_a_table_stay(rewrite: Rewrite) -> None:
     assert rewrite("a.csv", table, lambda text: f"*{text}").decode() == expected
 
 
+def test_a_model_writes_no_space_without_a_break(rewrite: Rewrite) -> None:
+    page = rewrite("a.json", '{"a": "at 10&nbsp;km"}', lambda _: "à 10 km").decode()
+    assert page == '{"a": "à 10&nbsp;km"}'
+
+
 def test_each_format_has_the_reader_that_its_row_names() -> None:
     assert all(each.reader for each in FORMATS.values())
