@@ -12,6 +12,7 @@ import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";
 import { AUTOMATIC, preferred } from "./languages.js";
 import { Live } from "./live.js";
+import { MemoryView } from "./memory.js";
 import { OtherWays } from "./other_ways.js";
 import { scrollTogether } from "./panes.js";
 import { answered, checked } from "./server.js";
@@ -57,6 +58,7 @@ const translator = new Translator(
 );
 const terms = new TermsView($("terms"), { direction: () => direction.known, onChange: typed });
 const earlier = new HistoryView($("history"), again);
+const memory = new MemoryView($("memory"));
 const hints = new Hints($("hint"), {
   languages: direction.languages,
   detect: async (q) => (await api.ask("detect", { q, known: false })).json(),
@@ -140,6 +142,7 @@ async function reconnect() {
 function begin() {
   correction.reset();
   hints.clear();
+  memory.show(null);
   remember();
   readable(false);
 }
@@ -165,6 +168,7 @@ function finish(translation) {
   readable(true);
   changed();
   hints.look(translation.text, translation.source);
+  memory.show(translation, { source: translation.source, target: direction.chosen.target });
 }
 
 /** The translation is another one than before. */

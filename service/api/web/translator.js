@@ -85,7 +85,8 @@ export class Translator {
 
   request(text) {
     const body = { q: text, ...this.fields(text), stream: true };
-    if (!this.inside.root.open) return body;
+    // A sentence that a memory has shows nothing of the model.
+    if (!this.inside.root.open) return { ...body, matches: true };
     Object.assign(body, { attention: true, self_attention: true, top_candidates: CANDIDATES, scores: true });
     const width = Number(this.beam.value);
     if (width <= 1) return body;

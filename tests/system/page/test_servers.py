@@ -33,14 +33,16 @@ def test_a_busy_server_is_waited_for(start_server: StartServer, browser: Browser
         context.close()
 
 
-def test_a_server_that_wants_a_key_is_given_one(
+def test_a_server_that_wants_a_key_is_given_one_and_shows_what_its_memory_has(
     browser: Browser, start_server: StartServer, tmp_path: Path, complaints: list[str]
 ) -> None:
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         key = file.add("page", KeyLimits())
+    memory = tmp_path / "memory.en-fr.tsv"
+    memory.write_text("I see a cap.\tJe vois une casquette.\n")
     with (
-        start_server("--keys", str(path)) as server,
+        start_server("--keys", str(path), "--memory", str(memory)) as server,
         browser.new_context(base_url=server.url, viewport=PHONE) as context,
     ):
         page = listened(context.new_page(), complaints)
@@ -52,7 +54,11 @@ def test_a_server_that_wants_a_key_is_given_one(
         page.get_by_label("API key").fill(key)
         expect(page.locator("#output")).to_have_text("Je vois un chat.")
         expect(page.locator("#key-error")).to_be_empty()
+        expect(page.locator("#memory li .entry > *")).to_have_text(["91 %", "I see a cap.", "Je vois une casquette."])
         assert width_of(page) == PHONE["width"]
+        page.locator("#text").fill("Yes.")
+        expect(page.locator("#output")).to_have_text("Oui.")
+        expect(page.locator("#memory")).to_be_hidden()
         page.reload()
         expect(page.get_by_label("API key")).to_have_value(key)
         # Kept for this tab only, and not where a later visitor of the machine would find it.
