@@ -154,6 +154,13 @@ class Tokenizer:
         suffix = self._special(self._source, self.prompt.source_suffix, target, source)
         return [[*prefix, *ids, *suffix] for ids in batch]
 
+    def encode_targets(
+        self, texts: list[str], target: str | None = None, source: str | None = None, sampling: float | None = None
+    ) -> list[list[int]]:
+        """Ids of whole translations, as a decoder learns to write them: what they begin with, and their end."""
+        prefix = self._special(self._target, self.prompt.target_prefix, target, source)
+        return [[*prefix, *ids, self.eos_id] for ids in self._target.encode(texts, sampling)]
+
     def encode_target(self, text: str) -> list[int]:
         """Ids of text that a translation begins with, or contains: what follows it keeps its own case."""
         [ids] = self._target.encode([text])

@@ -163,6 +163,9 @@ class TrainConfig(_Section):
     start_from: Path | None = Field(
         default=None, description="checkpoint whose tokenizer and weights to continue from, on other data"
     )
+    start_share: float = Field(
+        default=0.0, ge=0, lt=1, description="share of start_from's weights in the checkpoint, against forgetting"
+    )
     stored_as: Literal["float16", "int8"] = Field(
         default="float16",
         description="number format of the checkpoint's matrices; int8, with a scale for each row, takes half the room",
@@ -179,14 +182,16 @@ class TrainConfig(_Section):
             )
         if self.model.positions == "relative":
             raise ValueError("model.positions: relative positions cannot be trained, only imported")
-        if self.model.projection_bias:
-            raise ValueError("model.projection_bias: this bias cannot be trained, only imported")
         if self.data.augment.dates_and_prices:
             unknown = [code for direction in self.directions() for code in direction.codes() if not _has_locale(code)]
             if unknown:
                 raise ValueError(f"data.augment.dates_and_prices: no rules are known for {', '.join(unknown)}")
-        if (self.model.pad_id, self.model.bos_id, self.model.eos_id) != (0, 1, 2):
-            raise ValueError("model.pad_id, bos_id and eos_id must be 0, 1 and 2, as in the tokenizer")
+        ids = self.model.pad_id, self.model.bos_id, self.model.eos_id
+        if self.start_from is None and (ids != (0, 1, 2) or self.model.projection_bias):
+            raise ValueError(
+                "model.pad_id, bos_id and eos_id must be 0, 1 and 2, and projection_bias false, as the trainer's own "
+                "models have them"
+            )
         return self
 
     def languages(self, corpus: Corpus) -> tuple[str, str]:

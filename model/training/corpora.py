@@ -138,7 +138,7 @@ def _is_surely_another(text: str, language: str) -> bool:
     name = language.partition("-")[0]
     if name not in _known_languages():
         return False
-    [best] = detect(text[:_LOOKED_AT].lower(), model="lite", k=1)
+    [best] = detect(text.lower()[:_LOOKED_AT], model="lite", k=1)
     return str(best["lang"]) != name and float(best["score"]) > _SURE
 
 

@@ -114,14 +114,15 @@ def load_translator(
     Raises `CheckpointError`, and `ValueError` for a device that is not there, and languages that the model lacks,
     or that have to be given.
     """
-    direction = _direction(load_config(checkpoint), hint)
+    direction = find_direction(load_config(checkpoint), hint)
     model = load_model(checkpoint).to(find_device(device))
     if precision == "int8" or device == "cpu":
         replace_linears(model, _LINEARS[precision])
     return OfflineTranslator(model, load_tokenizer(checkpoint), direction)
 
 
-def _direction(config: CheckpointConfig, hint: LanguageHint) -> Direction:
+def find_direction(config: CheckpointConfig, hint: LanguageHint) -> Direction:
+    """Return the direction that a hint means; raises `ValueError` where it means none, or several."""
     every = config.all_directions()
     possible = [each for each in every if hint.source in (None, each.source) and hint.target in (None, each.target)]
     # A model that does not read the source's language does not need to know it.

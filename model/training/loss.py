@@ -3,9 +3,28 @@
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.transformer import Rows
 
 _LEAST: Final = 1e-30  # a probability whose logarithm is finite
+
+
+def packed_cross_entropy(
+    states: Tensor, projection: nn.Linear, target: Rows, pad_id: int, smoothing: float = 0.0
+) -> Tensor:
+    """Nats of packed target rows under the projection of `states [rows, positions, d_model]`, summed.
+
+    Nothing counts between the sentences, nor where a target id is `pad_id`.
+    """
+    weight = projection.weight
+    if projection.bias is not None:
+        # A bias is the weight of one more state, which is always 1.
+        states = F.pad(states, (0, 1), value=1.0)
+        weight = torch.cat([weight, projection.bias[:, None].to(weight.dtype)], dim=1)
+    ids = target.ids.masked_fill(target.segments == 0, pad_id)
+    return smoothed_cross_entropy(states.flatten(0, 1), weight, ids.flatten(), pad_id, smoothing)
 
 
 def smoothed_cross_entropy(

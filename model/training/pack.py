@@ -1,7 +1,7 @@
 """A pack: a directory with everything that a run learns from, filtered, tokenised and numbered once.
 
     pack.json         what it was made of, and the SHA-256 of the other files and of itself
-    tokenizer.model
+    tokenizer.model   or the files of an imported model's tokenizer
     names.txt         words that `copied_words` may replace
     train.ids.npy     uint16, all pairs one after another: the source, then the target, each with its end of sentence
     train.lengths.npy uint16 [pairs, 2], tokens of source and target
@@ -23,15 +23,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from model.checkpoint_config import Direction, load_tokenizer, sha256_of
-from model.tokenizer import TRAINED_FILE, Tokenizer
+from model.tokenizer import TOKENIZER_FILES, Prompt, Tokenizer
 from model.training.config import TrainConfig
 
 PACK_FILE: Final = "pack.json"
 NAMES_FILE: Final = "names.txt"
 _ARRAYS: Final = ("train", "validation")
-PACK_FILES: Final = {TRAINED_FILE, NAMES_FILE} | {
-    f"{name}.{kind}.npy" for name in _ARRAYS for kind in ("ids", "lengths")
-}
+PACK_FILES: Final = {NAMES_FILE} | {f"{name}.{kind}.npy" for name in _ARRAYS for kind in ("ids", "lengths")}
 
 
 class PackError(ValueError):
@@ -59,11 +57,14 @@ class PackInfo(BaseModel):
     train: tuple[PackedPart, ...]
     validation: tuple[PackedPart, ...]
     sha256: dict[str, str]
+    prompt: Prompt | None = Field(default=None, description="of an imported model")
     own_sha256: str | None = Field(default=None, description="hash of all other fields; absent in older packs")
 
     def digest(self) -> str:
         """Return a hash of all fields but `own_sha256`."""
-        return _json_digest(self.model_dump(mode="json", exclude={"own_sha256"}))
+        fields = self.model_dump(mode="json", exclude={"own_sha256"})
+        # Older packs have no such field.
+        return _json_digest({name: value for name, value in fields.items() if name != "prompt" or value is not None})
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def load_pack(directory: Path) -> Pack:
         problem = error.errors()[0]
         field = "".join(f"{name}: " for name in problem["loc"][:1])
         raise PackError(f"{path}: {field}{problem['msg']}; {advice}") from None
-    if set(info.sha256) != PACK_FILES:
+    if not PACK_FILES < set(info.sha256) <= PACK_FILES | {*TOKENIZER_FILES}:
         raise PackError(f"{path}: sha256 does not name the files of a pack; {advice}")
     for name, digest in info.sha256.items():
         try:
@@ -130,7 +131,7 @@ def load_pack(directory: Path) -> Pack:
             raise PackError(f"{directory / name}: {error.strerror}; {advice}") from None
         if not is_whole:
             raise PackError(f"{directory / name} is cut off or was changed; {advice}")
-    tokenizer = Tokenizer.from_directory(directory)
+    tokenizer = Tokenizer.from_directory(directory, info.prompt)
     names = frozenset((directory / NAMES_FILE).read_text(encoding="utf-8").split())
     pairs = [_open(name, parts, directory) for name, parts in zip(_ARRAYS, (info.train, info.validation), strict=True)]
     for name, each in zip(_ARRAYS, pairs, strict=True):
@@ -145,7 +146,7 @@ def check_pack(pack: Pack, config: TrainConfig) -> None:
     """Refuse a pack that an experiment cannot train from by a `PackError` that names the field."""
     advice = "prepare a pack with this experiment"
     pieces = len(pack.tokenizer)
-    if pieces != config.model.vocab_size:
+    if pieces != config.model.vocab_size and config.start_from is None:
         raise PackError(f"model.vocab_size: {config.model.vocab_size}, but the pack has {pieces} pieces; {advice}")
     theirs, ours = {part.direction for part in pack.info.train}, set(config.directions())
     if theirs != ours:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import track
 
 from model.checkpoint_config import Direction, load_tokenizer, sha256_of
-from model.tokenizer import TRAINED_FILE, Tokenizer
+from model.tokenizer import Prompt, Tokenizer
 from model.training.augment import find_names
 from model.training.config import TrainConfig
 from model.training.corpora import check_paths, corpus_path
@@ -69,7 +69,7 @@ def _made_of(config: TrainConfig, directory: Path) -> dict[str, Any]:
     made_of["sha256"] = {corpus.path.as_posix(): sha256_of(corpus_path(corpus, directory)) for corpus in corpora}
     if config.start_from is not None:
         files = load_tokenizer(config.start_from).files
-        made_of["tokenizer"] = hashlib.sha256(files[TRAINED_FILE]).hexdigest()
+        made_of["tokenizer"] = hashlib.sha256(b"".join(files.values())).hexdigest()
     return made_of
 
 
@@ -95,8 +95,6 @@ def _tokenizer(config: TrainConfig, parts: list[Part]) -> Tokenizer:
 
 def _existing_tokenizer(checkpoint: Path, config: TrainConfig) -> Tokenizer:
     tokenizer = load_tokenizer(checkpoint)
-    if set(tokenizer.files) != {TRAINED_FILE}:
-        raise ValueError(f"start_from: {checkpoint} was not trained here but imported")
     targets = sorted({direction.target for direction in config.directions()})
     untagged = [target for target in targets if not tokenizer.has_tag(target)]
     if len(targets) > 1 and untagged:
@@ -121,9 +119,17 @@ def _write(directory: Path, content: _Content, longest: int) -> None:
     validation = _write_pairs("validation", content.validation, content.tokenizer, longest, directory)
     names = find_names(pair for part in content.train for pair in part.pairs)
     (directory / NAMES_FILE).write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
-    (directory / TRAINED_FILE).write_bytes(content.tokenizer.files[TRAINED_FILE])
-    sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES)}
-    info = PackInfo(made_of=content.made_of, train=train, validation=validation, sha256=sums)
+    for name, data in content.tokenizer.files.items():
+        (directory / name).write_bytes(data)
+    sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES | content.tokenizer.files.keys())}
+    prompt = content.tokenizer.prompt
+    info = PackInfo(
+        made_of=content.made_of,
+        train=train,
+        validation=validation,
+        sha256=sums,
+        prompt=None if prompt == Prompt() else prompt,
+    )
     info = info.model_copy(update={"own_sha256": info.digest()})
     (directory / PACK_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
@@ -139,8 +145,9 @@ def _write_pairs(
         # Some at a time: as Python's numbers they take ten times the room.
         for start in range(0, len(part.pairs), _PAIRS_AT_ONCE):
             chunk = part.pairs[start : start + _PAIRS_AT_ONCE]
-            sources = tokenizer.encode_batch([pair.source for pair in chunk], part.direction.target)
-            targets = tokenizer.encode_batch([pair.target for pair in chunk])
+            languages = part.direction.target, part.direction.source
+            sources = tokenizer.encode_batch([pair.source for pair in chunk], *languages)
+            targets = tokenizer.encode_targets([pair.target for pair in chunk], *languages)
             for source, target in zip(sources, targets, strict=True):
                 if max(len(source), len(target)) <= longest:
                     ids.extend(source)

@@ -35,6 +35,8 @@ class Report(NamedTuple):
     """Source and target tokens of these steps, without padding."""
     all_tokens: int
     hours: float
+    last_step: int | None = None
+    """The step at which the run ends, at its speed so far."""
 
 
 class RunLog:
@@ -87,7 +89,9 @@ class RunLog:
         now = time.perf_counter()
         self._seconds += now - self._since
         self._since = now
-        self._progress.update(self._task, completed=report.step, description=self._description())
+        self._progress.update(
+            self._task, total=report.last_step, completed=report.step, description=self._description()
+        )
         if report.step // _WINDOW > self._last_row // _WINDOW:
             self._end_window()
 

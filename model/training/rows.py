@@ -105,7 +105,7 @@ class PairReader:
         self._sampling = config.optimiser.subword_sampling if sampled else 0.0
         parts = pack.info.train
         self._augmenters = [Augmenter(config.data.augment, part.direction, pack.names) for part in parts]
-        self._targets = [part.direction.target for part in parts]
+        self._languages = [(part.direction.target, part.direction.source) for part in parts]
         self._part_of = np.repeat(np.arange(len(parts)), [part.pairs for part in parts])
 
     def order(self, epoch: int) -> NDArray[np.int64]:
@@ -137,13 +137,11 @@ class PairReader:
         if changed is None and alpha is None:
             return ids
         source, target = changed or pair
+        into, out_of = self._languages[part]
         return (
-            self._encode(source, self._targets[part], alpha),
-            self._encode(target, None, alpha),
+            np.array(self._tokenizer.encode(source, into, out_of, alpha), dtype=np.uint16),
+            np.array(self._tokenizer.encode_targets([target], into, out_of, alpha)[0], dtype=np.uint16),
         )
-
-    def _encode(self, text: str, target: str | None, alpha: float | None) -> NDArray[np.uint16]:
-        return np.array(self._tokenizer.encode(text, target, sampling=alpha), dtype=np.uint16)
 
 
 def _as_batches(packed: NDArray[np.int32], rows: int) -> Tensor:

@@ -21,6 +21,7 @@ from model.training.packing import check_rows
 from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
+from model.training.schedule import is_over
 from model.training.state import TrainingError, check_start
 from model.training.trainer import Trainer
 
@@ -80,6 +81,14 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
     return run.checkpoint
 
 
+def is_finished(config: TrainConfig, output: Path) -> bool:
+    """Return True if the run in `output` has come to its end, by its schedule or `patience`."""
+    state = torch.load(output / "state.pt", weights_only=True, mmap=True)
+    progress, options = state["progress"], config.optimiser
+    is_patient = options.patience is None or state["best"]["since"] < options.patience
+    return not is_patient or is_over(options, progress["step"], progress["seconds"], None)
+
+
 class _Run:
     """A trainer, and the files of its run."""
 
@@ -130,6 +139,8 @@ class _Run:
             RunLog(directory, options.max_steps, trainer.step, tensorboard) as log,
             _stop_signals() as stop_requested,
         ):
+            if trainer.step == 0 and self.config.start_from is not None and options.patience is not None:
+                self._validate(log)  # nothing worse than the weights that it starts from is kept
             batches = trainer.batches()
             # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
             while self._goes_on() and not any(self.group.sum(stop_requested())):

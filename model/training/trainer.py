@@ -1,5 +1,6 @@
 """The state of a training run and the step that advances it. Knows nothing of corpora, nor of who watches."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +13,14 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from model.training.config import TrainConfig
-from model.training.loss import smoothed_cross_entropy
+from model.training.loss import packed_cross_entropy
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
 from model.training.packing import RowLengths
 from model.training.parallel import Group
 from model.training.report import Report
 from model.training.rows import Batch, Place, batches, validation_batches
-from model.training.schedule import Decay, is_decaying, is_over, learning_rate
+from model.training.schedule import Decay, is_decaying, is_over, learning_rate, share_left
 from model.training.state import TrainingError, first_model, read_state, write_state
 from model.training.working_copy import WorkingCopy
 from model.transformer import Transformer
@@ -68,6 +69,7 @@ class Trainer:
         self._working = WorkingCopy(self.model, config.optimiser, group.device)
         # What is validated and shipped: an average forgets the noise of the last steps.
         self.average = AveragedModel(self.model, multi_avg_fn=_moving_average(config.optimiser.average_decay))
+        self._start = copy.deepcopy(self.model) if config.start_share else None
         self._optimisers = build_optimisers(self.model, config.optimiser)
         self._row_lengths = RowLengths.of(pack.train, config.optimiser.row_tokens)
         self._validation = validation_batches(pack.validation, self._row_lengths, config.optimiser.rows)
@@ -171,7 +173,9 @@ class Trainer:
             raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
         self._nats.zero_()
         rate = learning_rate(self.config.optimiser, self.step - 1, self._clock, self.decay)
-        report = Report(self.step, loss, rate, self.tokens - tokens, self.tokens, self.seconds / 3600)
+        left = share_left(self.config.optimiser, self.step, self._clock)
+        last = round(self.step / (1 - left)) if left < 1 else None
+        report = Report(self.step, loss, rate, self.tokens - tokens, self.tokens, self.seconds / 3600, last)
         self._reported = (self.step, self.tokens, self._target_tokens)
         return report
 
@@ -185,18 +189,22 @@ class Trainer:
         pad, nats, tokens = self.config.model.pad_id, 0.0, 0
         for batch in self._validation[self.group.rank :: self.group.size]:
             source, target, _, count = batch.to(self.group.device)
-            states = model.teach(source, target).flatten(0, 1)
-            nats += smoothed_cross_entropy(states, model.projection.weight, target.ids.flatten(), pad).item()
+            nats += packed_cross_entropy(model.teach(source, target), model.projection, target, pad).item()
             tokens += count
         total, number = self.group.sum(nats, tokens)
         if not math.isfinite(total):
             raise TrainingError(f"validation loss is {total} at step {self.step}; {_ADVICE}")
         return total / number
 
+    @torch.no_grad()
     def averaged_model(self) -> Transformer:
-        """Return the weights to ship."""
+        """Return the weights to ship. Between the average and the start (Wortsman et al. 2022) less is forgotten."""
         model = self.average.module
         assert isinstance(model, Transformer)
+        if self._start is not None:
+            model = copy.deepcopy(model)
+            starts: list[Tensor] = [*self._start.parameters()]
+            torch._foreach_lerp_([*model.parameters()], starts, self.config.start_share)
         return model
 
     def save(self, path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from model.training.config import OptimiserConfig
-from model.training.loss import smoothed_cross_entropy
+from model.training.loss import packed_cross_entropy
 from model.training.rows import Batch
 from model.transformer import Transformer
 
@@ -38,12 +38,10 @@ class WorkingCopy:
         self._copy.train()
 
     def nats(self, batch: Batch, label_smoothing: float) -> Tensor:
-        """Return the loss of a batch, summed over its target tokens (`smoothed_cross_entropy`)."""
-        states = self._teach(batch.source, batch.target).flatten(0, 1)
+        """Return the loss of a batch, summed over its target tokens (`packed_cross_entropy`)."""
+        states = self._teach(batch.source, batch.target)
         pad = self._model.config.pad_id
-        return smoothed_cross_entropy(
-            states, self._model.projection.weight, batch.target.ids.flatten(), pad, label_smoothing
-        )
+        return packed_cross_entropy(states, self._copy.projection, batch.target, pad, label_smoothing)
 
     def hand_over_gradients(self) -> None:
         for parameter, original in self._pairs:

@@ -14,6 +14,7 @@ import typer
 
 from model.checkpoint_config import CheckpointError
 from model.source_files import DEFAULT_MAX_MEGABYTES, MEGABYTE, source_bytes
+from service.cli.adapt import app as adapt_app
 from service.cli.common import UNUSABLE, ApiKeyOption, Commands, UrlOption, fail, show_version
 from service.cli.keys import app as keys_app
 from service.cli.memory import app as memory_app
@@ -37,6 +38,7 @@ app.add_typer(keys_app, name="keys")
 app.add_typer(memory_app, name="memory")
 app.add_typer(models_app)
 app.add_typer(training_app)
+app.add_typer(adapt_app)
 
 
 def main() -> None:

@@ -30,8 +30,8 @@ def prepare(
     from model.training.config import TrainConfig
     from model.training.prepare import prepare as run
 
-    _log_to_terminal()
-    with _reported():
+    log_to_terminal()
+    with reported():
         pack = run(TrainConfig.from_toml(config), data, output)
     typer.echo(f"{output}: {len(pack.train)} pairs, {len(pack.train.ids) / 1e6:.1f} million tokens")
 
@@ -56,8 +56,8 @@ def train(  # noqa: PLR0913  each is an option of the command
     from model.training.train import RunOptions
     from model.training.train import train as run
 
-    _log_to_terminal()
-    with _reported():
+    log_to_terminal()
+    with reported():
         options = RunOptions(device, tensorboard, minutes, decay_now, workers)
         checkpoint = run(TrainConfig.from_toml(config), data, output, options)
     typer.echo(f"checkpoint: {checkpoint}")
@@ -100,9 +100,9 @@ def distill(  # noqa: PLR0913  each is an option of the command
     from model.training.distill import distill as run
     from model.training.evaluate import DecodingOptions
 
-    _log_to_terminal()
+    log_to_terminal()
     options = TeacherOptions(DecodingOptions(beam_size=beam_size), precision, device)
-    with _reported():
+    with reported():
         for path in run(TrainConfig.from_toml(config), teacher, data, output, options):
             typer.echo(path)
 
@@ -129,7 +129,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     from model.training.evaluate import evaluate as run
 
     decoding = DecodingOptions(beam_size, length_penalty)
-    with _reported():
+    with reported():
         result = run(
             model,
             test,
@@ -175,7 +175,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
                 for text in texts
             ]
 
-    with _reported():
+    with reported():
         if url is None:
             translator = load_translator(model, precision, LanguageHint(source, target))
             direction = translator.direction
@@ -187,7 +187,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
     typer.echo(markdown(results))
 
 
-def _log_to_terminal() -> None:
+def log_to_terminal() -> None:
     """Lines above the progress bar, where there is one."""
     from rich.console import Console
     from rich.logging import RichHandler
@@ -200,7 +200,7 @@ def _log_to_terminal() -> None:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Report what is wrong with a file, a checkpoint or a setting in one line, and end the program."""
     from model.training.report import MissingExtraError
     from model.training.state import TrainingError

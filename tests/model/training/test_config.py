@@ -57,7 +57,7 @@ def test_a_config_that_is_not_there_is_named_first(tmp_path: Path) -> None:
         ({"tokenizer": {"vocab_size": 70_000}}, "tokenizer.vocab_size"),
         ({"optimiser": {"row_tokens": 65}}, r"optimiser.row_tokens (65) must be at most model.max_positions (64)"),
         ({"model": {"positions": "relative"}}, "model.positions: relative positions cannot be trained, only imported"),
-        ({"model": {"projection_bias": True}}, "model.projection_bias: this bias cannot be trained, only imported"),
+        ({"model": {"projection_bias": True}}, "model.pad_id, bos_id and eos_id must be 0, 1 and 2, and projection_b"),
         ({"model": {"pad_id": 3}}, "model.pad_id, bos_id and eos_id must be 0, 1 and 2"),
         ({"data": {"augment": {"emoji": 1.5}}}, "data.augment.emoji"),
         (

@@ -11,7 +11,7 @@ import pytest
 
 from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig, Direction
-from model.tokenizer import Tokenizer
+from model.tokenizer import TRAINED_FILE, Tokenizer
 from model.training import prepare as module
 from model.training.config import AugmentConfig, Corpus, TrainConfig
 from model.training.pack import PACK_FILE, PACK_FILES, Pack, PackError, check_pack, load_pack
@@ -300,7 +300,7 @@ def test_an_interrupted_preparation_leaves_nothing_that_looks_whole(
         load_pack(tmp_path / "pack.partial")
     (tmp_path / "pack.partial" / "rest").write_text("of another version", encoding="utf-8")
     prepare(experiment, tmp_path, tmp_path / "pack")
-    assert set(_contents(tmp_path / "pack")) == {PACK_FILE, *PACK_FILES}
+    assert set(_contents(tmp_path / "pack")) == {PACK_FILE, TRAINED_FILE, *PACK_FILES}
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(experiment: TrainConfig, tmp_path: Path, disk: SmallDisk) -> None:

@@ -58,6 +58,16 @@ def test_resume_is_exact(experiment: TrainConfig, pack: Pack, tmp_path: Path, al
     _assert_equal_weights(resumed.averaged_model(), whole.averaged_model())
 
 
+def test_a_share_of_the_start_is_shipped(experiment: TrainConfig, pack: Pack) -> None:
+    trainer = _trainer(experiment.model_copy(update={"start_share": 0.25}), pack)
+    start = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    _steps(trainer, 3)
+    trained = trainer.average.module.state_dict()
+    for name, shipped in trainer.averaged_model().state_dict().items():
+        torch.testing.assert_close(shipped, 0.75 * trained[name] + 0.25 * start[name])
+    assert not torch.equal(shipped, start[name])
+
+
 def test_the_time_of_a_run_goes_on_after_a_resume(experiment: TrainConfig, pack: Pack, tmp_path: Path) -> None:
     first = _trainer(with_options(experiment, minutes=60), pack)
     first._seconds = 3000.0
