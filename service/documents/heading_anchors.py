@@ -5,8 +5,9 @@ No two renderers derive them alike, but all keep the letters and digits of the h
 
 import os.path
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
@@ -35,13 +36,13 @@ def anchors_by_page(pages: Iterable[tuple[str, str]]) -> dict[str, frozenset[str
 
     `pages` are the paths of the pages in their folder, with `/`, and their texts.
     """
-    found: dict[str, frozenset[str]] = {}
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for path, text in pages:
         for link in _LINK.finditer(text):
             if link["path"]:
                 name = page_name(os.path.normpath(PurePosixPath(path).parent / unquote(link["path"])))
-                found[name] = found.get(name, frozenset()) | {unquote(link["anchor"])}
-    return found
+                found[name].add(unquote(link["anchor"]))
+    return {name: frozenset(anchors) for name, anchors in found.items()}
 
 
 def page_name(path: str) -> str:
@@ -65,10 +66,11 @@ class HeadingAnchors:
         repeated = self._seen[key]
         self._seen[key] += 1
         anchor = self._wanted.pop(f"{key}{repeated or ''}", "") if key and "{#" not in heading else ""
-        if not anchor or regex.search(r"[\"<>&{}]", anchor):
+        if not anchor or regex.search(r"[\"<>&{}\s]", anchor):
             return "", ""
         return ("", f" {{#{anchor}}}") if self._has_braces else (f'<a id="{anchor}"></a>', "")
 
 
+@lru_cache(maxsize=1 << 14)  # the cells of a notebook share their anchors
 def _key(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", text.casefold())))

@@ -19,6 +19,7 @@ from service.documents.passages import split_passages
 from service.documents.web_pages import split_page
 from service.documents.yaml_files import yaml_passages
 from service.errors import InvalidRequest, TooLong
+from service.text.markup.tokenizer import TokenKind, tokenize
 
 _LINE: Final = regex.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _FRONT_MATTER: Final = regex.compile(
@@ -44,7 +45,7 @@ _SLASHES: Final = regex.compile(r"/{3,}[ \t]*+(?:[\w-]++(?:[ \t]*+\|[^\n]*)?)?$"
 _SHORTCODE: Final = regex.compile(r"(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>)$")
 _MARKS: Final = regex.compile(r"\*\[[^\]\n]+\]:\s*+|\[[ xX]\]\s++")
 """An abbreviation, or a box to check."""
-_MARKS_IN_HTML: Final = regex.compile(r"\*\*\S|__\S|\]\(\S")
+_MARKS_IN_HTML: Final = regex.compile(r"\*\*\S|\]\(\S")
 _ARGUMENT: Final = regex.compile(
     r"""(?<![\w-])(?:title|label|alt|caption|description|summary|header|tagline)=(?:"(?P<text>[^"\n]+)"|'(?P<text>[^'\n]+)')"""
 )
@@ -153,7 +154,7 @@ class _Reader:
         """Read HTML; many renderers read marks of Markdown in it, and those that do not show them."""
         for piece in split_page(html, self._options):
             raw = render(piece.source) if isinstance(piece, Paragraph) else ""
-            if _MARKS_IN_HTML.search(raw):
+            if any(_MARKS_IN_HTML.search(each.raw) for each in tokenize(raw) if each.kind is TokenKind.TEXT):
                 inside = raw.strip()
                 before, _, behind = raw.partition(inside)
                 inline = Inline(inside, self._labels, ["\n"] * inside.count("\n"))

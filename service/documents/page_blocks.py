@@ -24,7 +24,7 @@ _READING: Final = regex.compile(
 )
 """Ruby: the reading of the characters before it, which is not that of the translation."""
 _INDEX: Final = regex.compile(
-    r"(?<![\w>])(?:[A-Z][A-Za-z]?|[b-z]|[ckdm]m|\d[\d.,]*+)"
+    r"(?<![\w>.,])(?:[A-Z][a-z]?(?=<sub>)|[B-HJ-Z]|[b-z]|[ckdm]m|\d[\d.,]*+)"
     r"(?:<(su[bp])>(?:[0-9+\u2212-]{1,4}|o(?=</sup>[CFK]\b))</\1>(?:[A-Z][A-Za-z]{0,3}(?!\w))?)++"
 )
 """A unit, a formula or a number with raised or lowered characters. A longer word has the mark of a note there."""

@@ -12,14 +12,13 @@ from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
 from service.text.markup.tokenizer import Token, TokenKind, tokenize
-from service.text.placeholders import ENTITY
 
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
 _SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE"})
-_CLASSES: Final = regex.compile(r"[a-z][a-z0-9]*+(?:-[a-z0-9]++)*+(?: [a-z][a-z0-9]*+(?:-[a-z0-9]++)*+)*+")
-_READABLE: Final = regex.compile(r"[\u00a0\u202f[\p{L}\p{N}\p{P}\p{S}--[<>]]]", regex.V1)
+_STYLES: Final = regex.compile(r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++")
+"""Classes of CSS, such as `btn btn-primary`."""
 _NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
 """A tag of React's translations, which is none of HTML."""
 
@@ -119,13 +118,9 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     if reason := passage.kept or _reason_to_keep(passage):
         return [Kept(source, reason)]
     items = plain_items(passage.text) if passage.items is None else passage.items
-    write_text: Callable[[str], str] = str
     if passage.has_references:
         items = [Words(unescape(item.text), item.run) if isinstance(item, Words) else item for item in items]
-        write_text = partial(escape, quote=False)
-    elif passage.items is None:
-        items, write_text = _without_references(items)
-    write_text = passage.write_text or write_text
+    write_text = passage.write_text or (partial(escape, quote=False) if passage.has_references else str)
     pieces = inline_paragraph(_nested(source, items), items, write_text, passage.context)
     if len(pieces) == 1 and isinstance(found := pieces[0], Paragraph):
         write, encode = found.write, passage.encode
@@ -133,33 +128,9 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     return pieces
 
 
-def _without_references(items: Sequence[Item]) -> tuple[Sequence[Item], Callable[[str], str]]:
-    """Replace references such as `&nbsp;` in the words of plain text. Returns the items, and what writes them again."""
-    words = "".join(item.text for item in items if isinstance(item, Words))
-    found = {raw: unescape(raw) for raw in ENTITY.findall(words)}
-    references = {ord(each): raw for raw, each in found.items() if len(each) == 1 and _READABLE.fullmatch(each)}
-    if not references:
-        return items, str
-
-    def read(text: str) -> str:
-        characters: str = ENTITY.sub(lambda raw: found[raw[0]] if raw[0] in references.values() else raw[0], text)
-        return characters
-
-    joined = regex.findall(r"\S+\u00a0\S+", read(words))
-
-    def write(text: str) -> str:
-        for pair in joined:  # models write plain spaces
-            text = text.replace(pair.replace("\u00a0", " "), pair)
-        return text.translate(references)
-
-    return [Words(read(item.text), item.run) if isinstance(item, Words) else item for item in items], write
-
-
 def _reason_to_keep(passage: Passage) -> str:
-    if passage.context == "entry" and "-" in passage.text and _CLASSES.fullmatch(passage.text):
-        families = Counter(word.partition("-")[0] for word in passage.text.split())
-        if max(families.values()) > 1:  # such as `btn btn-primary`
-            return "names of styles"
+    if passage.context == "entry" and _STYLES.fullmatch(passage.text):
+        return "names of styles"
     if passage.context in ("entry", "cell") and passage.text in _SWITCHES:
         return "a switch that programs read"
     return "half a character" if _SURROGATE.search(passage.text) else ""

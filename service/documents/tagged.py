@@ -78,7 +78,8 @@ Item = Words | Open | Close | Object
 
 
 def is_outside(item: Item) -> bool:
-    return isinstance(item, Object) and not item.is_character
+    """Return True for an object that stays where it is if it is at an edge of the paragraph."""
+    return isinstance(item, Object) and not item.is_character and not item.is_word
 
 
 def written_objects(items: Iterable[Item]) -> str:
@@ -164,7 +165,9 @@ class Tagged:
         flush()
         for name in reversed(opened):
             self._end(name, written)
-        return "".join(written) + written_objects(filter(is_outside, missing.values()))
+        return "".join(written) + written_objects(
+            each for each in missing.values() if isinstance(each, Object) and not each.is_character
+        )
 
     def _words(self, words: str, run: Run, *, has_drop_cap: bool) -> str:
         cap = self._drop_cap if has_drop_cap else None

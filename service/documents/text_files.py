@@ -16,14 +16,10 @@ _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _LONGEST_FIRST_LINE: Final = 100_000
 _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
-_CODE: Final = regex.compile(r"[A-Z]{2,3}|[a-z]{2}|[a-z]{2}-[A-Z]{2}")
-_SHORT_WORD: Final = regex.compile(
-    r"(?i)no|on|in|up|ok|go|[adm][mr]|pm|ms|all|any|old|end|off|out|one|add|tue|thu|apr|aug|oct|[^aeiou][aeiouy][^aeiou]"
-)
-"""A word that looks like a code; of three letters most have a vowel between two consonants."""
+_CODE: Final = regex.compile(r"[A-Z]{2}|[a-z]{2}-[A-Z]{2}")
+_SHORT_WORDS: Final = frozenset("NO ON IN UP OK GO AM PM TO IT IS AN AS AT BY DO HE IF ME MY OF OR SO WE BE".split())
+_LEAST_CODES: Final = 3
 _DELIMITERS: Final = ",;\t|"
-
-_Cell = tuple[int, int, Passage]  # row, column
 
 
 def decode_text(data: bytes) -> tuple[str, str]:
@@ -51,7 +47,11 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
         raise InvalidRequest("file", f"the first row of the table is broken: {error}") from None
     by_name = [each for each in options.columns if each in header]
     chosen = {_column(each, header) for each in options.columns}
-    return _without_codes(_cells(text, start, delimiter, chosen, skips_header=bool(by_name)))
+    read = partial(_cells, text, start, delimiter, chosen, skips_header=bool(by_name))
+    coded = _columns_of_codes(read())
+    for row, column, cell in read():
+        is_code = (row and column in coded) or (row == 0 and cell.text.strip().lower() == "id")
+        yield cell._replace(kept="a code that programs read") if is_code else cell
 
 
 def _shortened(header: Sequence[str]) -> str:
@@ -67,7 +67,10 @@ def _column(wanted: str, header: list[str]) -> int:
     raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
 
 
-def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool) -> Iterator[_Cell]:
+def _cells(
+    text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool
+) -> Iterator[tuple[int, int, Passage]]:
+    """Yield row, column and passage of each cell."""
     separator = regex.escape(delimiter)
     cell = regex.compile(
         rf'("(?:[^"]++|"")*+"|(?!")[^{separator}\r\n]*+)([^{separator}\r\n]*+)({separator}|\r?\n|\r|\Z)'
@@ -87,25 +90,18 @@ def _cells(text: str, position: int, delimiter: str, chosen: set[int], *, skips_
         column, row = (column + 1, row) if end == delimiter else (0, row + 1)
 
 
-def _without_codes(cells: Iterable[_Cell]) -> Iterator[Passage]:
-    """Yield the passages of cells. Codes stay in columns of codes, and so does a heading `id`."""
-    found = [*cells]
-    columns: defaultdict[int, list[str]] = defaultdict(list)
-    for row, column, passage in found:
-        if row and has_letters(passage.text):
-            columns[column].append(passage.text.strip())
-    coded = {column for column, texts in columns.items() if _are_codes(texts)}
-    for row, column, passage in found:
-        text = passage.text.strip()
-        is_code = (column in coded and _CODE.fullmatch(text)) or (row == 0 and text.lower() == "id")
-        yield passage._replace(kept="a code that programs read") if is_code else passage
-
-
-def _are_codes(texts: Sequence[str]) -> bool:
-    """Return True for the texts of a column of codes, such as those of countries: alike, and not mainly words."""
-    codes = [text for text in texts if _CODE.fullmatch(text)]
-    words = {text for text in codes if _SHORT_WORD.fullmatch(text)}
-    return 5 * len(codes) >= 4 * len(texts) and len({*map(len, codes)}) == 1 and 2 * len(words) <= len({*codes})
+def _columns_of_codes(cells: Iterable[tuple[int, int, Passage]]) -> set[int]:
+    """Return the columns in which, below the first row, all words are codes, such as those of countries."""
+    codes: defaultdict[int, set[str]] = defaultdict(set)
+    others: set[int] = set()
+    for row, column, cell in cells:
+        text = cell.text.strip()
+        if row and column not in others and has_letters(text):
+            if _CODE.fullmatch(text):
+                codes[column].add(text)
+            else:
+                others.add(column)
+    return {column for column in codes.keys() - others if len(codes[column] - _SHORT_WORDS) >= _LEAST_CODES}
 
 
 def _written(text: str, delimiter: str, is_quoted: bool) -> str:

@@ -21,7 +21,7 @@ _BLOCKS: Final = frozenset(
     "video xmp".split()
 )
 # Elements with code, formulas or drawings instead of language.
-_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style xmp".split())
+_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
 _DRAWN: Final = frozenset({"title", "style", "script"})
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block.

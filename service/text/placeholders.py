@@ -270,7 +270,6 @@ _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")
 """Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
 TAG: Final = _EXPRESSIONS["tag"]
-ENTITY: Final = _EXPRESSIONS["entity"]
 _GAP: Final = regex.compile("[ \u00a0]*")
 
 

@@ -14,7 +14,7 @@ _ATTRIBUTES: Final = r"""(?:[\s/]|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\
 _TAG: Final = re.compile(rf"<(/?)([a-zA-Z][^\s/>]*+){_ATTRIBUTES}>")
 _ATTRIBUTE: Final = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?""")
 # Elements with raw content up to their end tag.
-_RAW: Final = frozenset("script style xmp iframe noembed noframes".split())
+_RAW: Final = frozenset("script style textarea xmp iframe noembed noframes".split())
 
 VOID_ELEMENTS: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 

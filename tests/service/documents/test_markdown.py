@@ -158,7 +158,7 @@ def test_marks_are_tags_to_the_model_and_formulas_are_words(rewrite: Rewrite) ->
         "is x^2^ <kbd>A</kbd>+<kbd>b</kbd>\n\n<div>\na **b** c\n</div>\n",
         noting,
     )
-    assert seen == ['is <code id="2"></code> ', "a <g2>b</g2> c"]
+    assert seen == ['is <code id="2"></code> <code id="4"></code>', "a <g2>b</g2> c"]
 
 
 def test_pages_know_what_others_link_to_in_them() -> None:

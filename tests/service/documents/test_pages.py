@@ -45,7 +45,7 @@ def test_a_drop_cap_belongs_to_its_word(rewrite: Rewrite) -> None:
         ("<p><ruby>a<rt>no<rt>no</ruby> b <rt>no</rt>", "<p><ruby>A<rt>no<rt>no</ruby> B <rt>no</rt>"),
         ("<p>hy\u00adphen and hy&shy;phen", "<p>HYPHEN AND HYPHEN"),
         ("<p>a H<sub>2</sub>SO<sub>4</sub> be<sup>1</sup>", "<p>A H<sub>2</sub>SO<sub>4</sub> BE<sup>1</sup>"),
-        ("<p>at 100<sup>0</sup>C<textarea>a</textarea>", "<p>AT 100<sup>0</sup>C<textarea>A</textarea>"),
+        ("<p>at 100<sup>0</sup>C. No<sup>1</sup>", "<p>AT 100<sup>0</sup>C. NO<sup>1</sup>"),
         ("<p>hy\u00adphen <b>a</b>", "<p>HYPHEN <b>A</b>"),
         ("<div translate=no>no<p translate=yes>a</p>no</div>", "<div translate=no>no<p translate=yes>A</p>no</div>"),
         ("<p translate=no>no <b translate=yes>a</b> no</p> b", "<p translate=no>no <b translate=yes>A</b> no</p> B"),

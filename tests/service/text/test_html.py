@@ -160,7 +160,7 @@ def test_attributes_of_blocks_and_pictures_are_translated() -> None:
         ('<label>Name</label> <input value="Ann" placeholder="Your name">', ["Name", "Your name"]),
         ('Name <input type="submit" value="Send" name="b">', ["Name", "Send"]),
         ('Wait <input name="days" value="three"> days', ["Wait  days"]),
-        ('<textarea>Name</textarea><track label="Your <b>name">', ["Name", "Your <b>name"]),
+        ('<textarea><b>Name</textarea><track label="Your <b>name">', ["Your <b>name"]),
         ('<div title="footer"><p title="footer">1</p></div>', ["footer"]),
         ('<p title="A cat" alt="a dog" title="B">', ["A cat", "a dog", "B"]),
         ('See <span class="math inline"><em>a</em>b</span>.', ["See \ufffc."]),
