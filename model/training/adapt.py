@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from model.checkpoint import load_model
-from model.checkpoint_config import Direction, LanguageHint, Origin, content_id, load_config
+from model.checkpoint_config import Direction, LanguageHint, Origin, content_id, load_config, load_tokenizer
 from model.training.config import Corpus, DataConfig, OptimiserConfig, TokenizerConfig, TrainConfig
 from model.training.corpora import Pair, load_corpus, read_pairs
 from model.training.evaluate import (
@@ -65,10 +65,11 @@ class Texts(NamedTuple):
 
 
 class AdaptOptions(NamedTuple):
-    """Options of a call; `force` also learns from fewer than `LEAST_UNITS`."""
+    """Options of a call; `force` also learns from fewer than `LEAST_UNITS`, `name` is what the user calls the model."""
 
     minutes: float = 30.0
     force: bool = False
+    name: str = ""
 
 
 class Comparison(NamedTuple):
@@ -123,17 +124,17 @@ def adapt(parent: Path, direction: Direction, texts: Texts, output: Path, option
     run.write("kept", kept)
     run.write("tested", tested)
     logger.info("%d units to learn, %d kept back", len(learned), len(kept))
-    held_back = {pair.source for pair in tested}
-    run.replay([pair for pair in general if pair.source not in held_back], len(learned))
     measured = {f"your texts, {len(kept)} units kept back": run.file("kept")}
     if tested:
         measured[f"general text, {len(tested)} units"] = run.file("tested")
     before = [run.evaluate(parent, path) for path in measured.values()]
+    held_back = {pair.source for pair in tested}
+    run.replay([pair for pair in general if pair.source not in held_back], len(learned))
     config = run.experiment()
     checkpoint = train(config, run.directory, output, RunOptions(workers=0))
     if not is_finished(config, output):
         return None
-    run.describe(checkpoint)
+    run.describe(checkpoint, options.name)
     after = [run.evaluate(checkpoint, path) for path in measured.values()]
     own_words = run.own_words()
     compared = zip(measured.values(), before, after, strict=True)
@@ -162,7 +163,7 @@ def _order(source: str) -> bytes:
 def _split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     """Return most pairs to learn, and the others to measure by, in a random order."""
     ordered = sorted(pairs, key=lambda pair: _order(pair.source))
-    count = min(_MOST_KEPT, round(_KEPT_SHARE * len(pairs)))
+    count = min(_MOST_KEPT, max(1, round(_KEPT_SHARE * len(pairs))))
     return ordered[count:], ordered[:count]
 
 
@@ -193,6 +194,7 @@ class _Adaptation:
         self._identity = content_id(parent)
         if self._described.has_shortlist:
             logger.info("the model's shortlist is left off: it does not know the words of other texts")
+        self._replayed = ""
         self._repeat = 0.0
         """The weight of what is replayed."""
         self._stored_as: Literal["float16", "int8"] = "float16"
@@ -213,18 +215,24 @@ class _Adaptation:
         """Return the pairs that pass the trainer's filters; log how many do not, by reason."""
         self.write(name, pairs)
         kept, dropped = load_corpus(Corpus(path=Path(self.file(name).name)), self.experiment(), self.directory)
+        read = load_tokenizer(self._parent).encode_batch([pair.source for pair in kept], *self._direction.codes()[::-1])
+        longest = self._described.model.max_positions
+        readable = [pair for pair, ids in zip(kept, read, strict=True) if len(ids) <= longest]
+        dropped["longer than the model reads"] = len(kept) - len(readable)
         for reason, count in dropped.most_common():
-            logger.info("%s: %d left out: %s", name, count, reason)
-        return kept
+            if count:
+                logger.info("%s: %d left out: %s", name, count, reason)
+        return readable
 
     def replay(self, general: Iterable[Pair], units: int) -> None:
         """Write general text, which the parent translates where nobody has, unless a stopped call has written it."""
-        if not self.file("replayed").exists():
-            chosen = sorted(dict(general).items(), key=lambda pair: _order(pair[0]))[:_MOST_REPLAYED]
+        chosen = sorted(dict(general).items(), key=lambda pair: _order(pair[0]))[:_MOST_REPLAYED]
+        self._replayed = f"replayed-{hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]}"
+        if not self.file(self._replayed).exists():
             translated = self._translated([source for source, target in chosen if not target])
             pairs = (Pair(source, target or translated.get(source, "")) for source, target in chosen)
-            self.write("replayed", filter(all, pairs))
-        if count := sum(1 for _ in read_pairs(self.file("replayed"))):
+            self.write(self._replayed, filter(all, pairs))
+        if count := sum(1 for _ in read_pairs(self.file(self._replayed))):
             self._repeat = max(_REPLAYED_A_UNIT * units / count, 0.01)
         logger.info("%d sentences of general text are replayed", count)
 
@@ -243,7 +251,7 @@ class _Adaptation:
     def own_words(self) -> frozenset[str]:
         """Return the words that several learned translations have, and those of general text do not."""
         seen = Counter(word for pair in read_pairs(self.file("learned")) for word in _words(pair.target))
-        general = {word for pair in read_pairs(self.file("replayed")) for word in _words(pair.target)}
+        general = {word for pair in read_pairs(self.file(self._replayed)) for word in _words(pair.target)}
         return frozenset(word for word, count in seen.items() if count >= _OWN_WORD and word not in general)
 
     def experiment(self) -> TrainConfig:
@@ -251,7 +259,7 @@ class _Adaptation:
         model = self._described.model
         corpora = [Corpus(path=Path(self.file("learned").name))]
         if self._repeat:
-            corpora.append(Corpus(path=Path(self.file("replayed").name), repeat=self._repeat))
+            corpora.append(Corpus(path=Path(self.file(self._replayed).name), repeat=self._repeat))
         # Markup, and apostrophes as the owner writes them, are to be learned.
         kept = [Corpus(path=Path(self.file("kept").name))]
         try:
@@ -279,17 +287,17 @@ class _Adaptation:
             checkpoint, test, EvaluationOptions(precision="int8", hint=LanguageHint(*self._direction.codes()))
         )
 
-    def describe(self, checkpoint: Path) -> None:
-        """Write into a new checkpoint what the trainer does not know: its parent, and the parent's settings."""
+    def describe(self, checkpoint: Path, name: str) -> None:
+        """Write into a new checkpoint what the trainer does not know: its parent, and the parent's longest sentence."""
         theirs = self._described
         known = theirs.origin
         origin = Origin(
-            name=f"adapted from {known.name if known else self._parent.name}",
+            name=f"adapted from {known.name if known else name or self._parent.name}",
             revision=known.revision if known else self._identity,
             url=known.url if known else "",
             licence=known.licence if known else None,
             sha256=theirs.sha256,
         )
-        update = {"prompt": theirs.prompt, "max_sentence_tokens": theirs.max_sentence_tokens, "origin": origin}
+        update = {"max_sentence_tokens": theirs.max_sentence_tokens, "origin": origin}
         config = load_config(checkpoint).model_copy(update=update)
         (checkpoint / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from model.training.typography import tidy
 # How sure the identifier has to be of another language, and of how many words on both sides: of names and labels it is
 # sure too often.
 _SURE: Final = 0.6
+_UNSPACED: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _ENOUGH_WORDS: Final = 8
 _LOOKED_AT: Final = 80  # characters, as many as it reads
 _ALL_LANGUAGES: Final = 500  # more than it knows
@@ -110,7 +111,7 @@ class CorpusFilter:
         return not reason
 
     def _reason_to_drop(self, pair: Pair) -> str:
-        words = sorted(len(side.split()) for side in pair)
+        words = sorted(map(_word_count, pair))
         if words[1] > self._corpus.max_words:
             return "too long"
         # One word may well be three in the other language, so very short pairs are not judged by ratio.
@@ -131,6 +132,11 @@ class CorpusFilter:
                 if _is_surely_another(side, language):
                     return f"{name} in another language"
         return ""
+
+
+def _word_count(text: str) -> int:
+    """Return the number of words; where words are written without spaces, of every two characters."""
+    return len(text.split()) + len(_UNSPACED.findall(text)) // 2
 
 
 def _is_surely_another(text: str, language: str) -> bool:

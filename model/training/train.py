@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import math
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -139,7 +140,7 @@ class _Run:
             RunLog(directory, options.max_steps, trainer.step, tensorboard) as log,
             _stop_signals() as stop_requested,
         ):
-            if trainer.step == 0 and self.config.start_from is not None and options.patience is not None:
+            if math.isinf(trainer.best.loss) and self.config.start_from is not None and options.patience is not None:
                 self._validate(log)  # nothing worse than the weights that it starts from is kept
             batches = trainer.batches()
             # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
@@ -182,11 +183,14 @@ class _Run:
         """Replace the checkpoint, or leave it as it is."""
         if not self.group.is_first:
             return
-        described = CheckpointConfig(directions=self.config.directions(), model=self.config.model)
+        tokenizer = self.pack.tokenizer
+        described = CheckpointConfig(
+            directions=self.config.directions(), model=self.config.model, prompt=tokenizer.prompt
+        )
         partial, old = (self.output / f"checkpoint.{state}" for state in ("partial", "old"))
         weights = self.trainer.averaged_model().state_dict()
         try:
-            save_checkpoint(partial, described, weights, self.pack.tokenizer, getattr(torch, self.config.stored_as))
+            save_checkpoint(partial, described, weights, tokenizer, getattr(torch, self.config.stored_as))
         except (OSError, SafetensorError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise TrainingError(f"{partial} cannot be written: {error}; free some space, and run it again") from None

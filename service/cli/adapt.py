@@ -65,7 +65,7 @@ def adapt(  # noqa: PLR0913  each is an option of the command
         parent = ensure_imported(model, languages=LanguageHint(source, target))
         direction = find_direction(load_config(parent), LanguageHint(source, target))
         pairs = Texts(_read(texts, direction), _read(general or (), direction))
-        adapted = run(parent, direction, pairs, output, AdaptOptions(minutes, force))
+        adapted = run(parent, direction, pairs, output, AdaptOptions(minutes, force, model.name))
         if adapted is None:
             typer.echo("stopped; the same command goes on")
             return

@@ -99,7 +99,8 @@ class Translator:
         pivots = [plans[each].pivot for each in sources] if any(each.pivot for each in plans.values()) else ()
         missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
         # The search for matches takes longer than a step of the event loop may.
-        executor = self._executor if is_long or options.shows_matches else None
+        is_searched = options.shows_matches and self._memory is not None and self._memory.has(options.caller)
+        executor = self._executor if is_long or is_searched else None
         first = next(iter(sources), source)
         job = Job(request_id, len(texts), first, target, options, detected, pivots, executor)
         translation = Translation(job, self.limits, self._priority, self.running.discard)

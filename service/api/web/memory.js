@@ -6,9 +6,10 @@ export class MemoryView extends View {
   /** Show what the sentences of a translation are like, of `languages`; of none, nothing. */
   show(translation, languages) {
     const found = translation?.sentences.flatMap(({ matches = [] }) => matches) ?? [];
+    found.sort((one, other) => one.score - other.score);
     const units = new Map(found.map((unit) => [`${unit.source}\n${unit.target}`, unit]));
     this.root.hidden = units.size === 0;
-    this.find("ol").replaceChildren(...[...units.values()].map((unit) => row(unit, languages)));
+    this.find("ol").replaceChildren(...[...units.values()].reverse().map((unit) => row(unit, languages)));
   }
 }
 

@@ -97,7 +97,7 @@ def test_a_model_learns_from_a_memory(parent: Path, tmp_path: Path, monkeypatch:
 def test_the_old_model_translates_general_text_that_has_no_translation(
     parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    general = [Pair("a cat", ""), Pair("a dog", "le chien"), Pair("endless", "")]
+    general = [Pair("a cat", ""), Pair("a dog", "le chien"), Pair("the table", "la table"), Pair("endless", "")]
     monkeypatch.setattr("model.training.adapt.shipped_pairs", lambda direction: general)
 
     def translate_all(_: object, sources: list[str], *options: object) -> list[SimpleNamespace]:
@@ -107,8 +107,8 @@ def test_the_old_model_translates_general_text_that_has_no_translation(
     monkeypatch.setattr(Trainer, "train_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     code, _, _ = _run(parent, "--texts", _tmx(tmp_path / "shop.tmx", PAIRS), "--output", tmp_path / "run")
     assert code == 0
-    [replayed] = (tmp_path / "run" / "texts").glob("replayed.*")
-    assert sorted(replayed.read_text().splitlines()) == ["a cat\told a cat", "a dog\tle chien"]
+    [replayed] = (tmp_path / "run" / "texts").glob("replayed-*")
+    assert sorted(replayed.read_text().splitlines()) == ["a cat\told a cat", "the table\tla table"], "the dog is held back"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,7 @@ def test_the_old_model_translates_general_text_that_has_no_translation(
         (PAIRS, ("de", "en"), "shop.tmx: no units from en into fr"),
         ([("<broken", "")], ("fr", "en"), "shop.tmx: the XML in it is broken: "),
         ([(PAIRS[0][0], "mot " * 61)] * 300, ("fr", "en"), "0 units are left"),
+        ([(f"{source} {'/a' * 400}", target) for source, target in PAIRS], ("fr", "en"), "0 units are left"),
     ],
 )
 def test_mistakes_get_one_line(
