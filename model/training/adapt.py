@@ -54,6 +54,8 @@ OPTIMISER: Final[dict[str, Any]] = {
 """Small steps, as minutes on one core are few hundred of them."""
 _START_SHARE: Final = 0.3
 """Costs a tenth of the gain, and keeps half of what would be forgotten."""
+_MOST_PIECES: Final = 1.5
+"""Tokens that the tokenizer makes of a translation, for each that the model wrote."""
 _SHIPPED: Final = Path(__file__).parent / "pairs"
 
 
@@ -128,6 +130,7 @@ def adapt(parent: Path, direction: Direction, texts: Texts, output: Path, option
     if tested:
         measured[f"general text, {len(tested)} units"] = run.file("tested")
     before = [run.evaluate(parent, path) for path in measured.values()]
+    run.check_pieces(before[0])
     held_back = {pair.source for pair in tested}
     run.replay([pair for pair in general if pair.source not in held_back], len(learned))
     config = run.experiment()
@@ -247,6 +250,17 @@ class _Adaptation:
             task = bar.add_task("translating general text", total=len(sources))
             found = translate_all(translator, sources, DecodingOptions(), lambda count: bar.advance(task, count))
         return {source: " ".join(each.text.split()) for source, each in zip(sources, found, strict=True) if each.ended}
+
+    def check_pieces(self, before: Evaluation) -> None:
+        """Raise `TrainingError` if a tokenizer of the source language alone would teach other pieces than are written.
+
+        Argos has made such packages of models with a tokenizer for each language.
+        """
+        targets = load_tokenizer(self._parent).encode_targets(before.hypotheses, *self._direction.codes()[::-1])
+        if sum(map(len, targets)) > _MOST_PIECES * before.tokens:
+            raise TrainingError(
+                f"{self._parent} has no tokenizer for {self._direction.target}: take the model as it was published"
+            )
 
     def own_words(self) -> frozenset[str]:
         """Return the words that several learned translations have, and those of general text do not."""

@@ -131,6 +131,16 @@ def test_mistakes_get_one_line(
     assert message in line
 
 
+def test_a_model_with_a_tokenizer_for_its_source_alone_is_refused(
+    parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.training.adapt._MOST_PIECES", 0.0)
+    texts = _tmx(tmp_path / "shop.tmx", PAIRS)
+    code, _, errors = _run(parent, "--texts", texts, "--output", tmp_path / "run")
+    assert code == 2
+    assert "has no tokenizer for fr" in errors
+
+
 def test_a_model_that_cannot_be_trained_is_refused(parent: Path, tmp_path: Path) -> None:
     described = json.loads((parent / "config.json").read_text())
     described["model"]["positions"] = "relative"
