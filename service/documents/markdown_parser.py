@@ -37,8 +37,8 @@ _COPIED: Final = regex.compile(
     r"|<(?P<name>code|kbd|samp|var)\b[^<>]{0,200}>[^<\n]{0,300}</(?P=name)>(?: ?\+ ?<kbd>[^<\n]{0,300}</kbd>)*+"
     r"|(?:(?:\^[^\s^]{1,30}\^|(?<=\w)~[^\s~]{1,30}~)(?:[A-Za-z0-9]{1,4}(?!\w))?)++"  # raised and lowered characters
 )
-_BASE: Final = regex.compile(r"(?<![\w.,])(?:[A-Z][A-Za-z]?|[b-z]|[ckdm]m|\d[\d.,]*+)$")
-"""What raised or lowered characters belong to, as in `x^2^`. Behind a longer word they are the mark of a note."""
+_BASE: Final = regex.compile(r"(?<![\w.,])(?:[A-Z][a-z]?|[b-z]|[ckdm]m|\d[\d.,]*+)$")
+"""The `x` of `x^2^`, to which raised or lowered characters belong. Behind a longer word they mark a note."""
 _MARKED: Final = regex.compile(r"(?P<open>==)(?=[^\s=])(?P<text>[^=\n]{1,300})(?<=\S)(?P<close>==)")
 _LINK: Final = regex.compile(
     r"(?P<open>\[\[[^\[\]|\n]{1,200}\|)(?P<text>[^\[\]\n]{1,200})(?P<close>\]\])"  # of a wiki

@@ -11,7 +11,7 @@ from service.errors import InvalidRequest
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What a reader has to know besides the text."""
+    """Languages, columns and choices that a reader of a document needs."""
 
     target: str
     """The language that the document is translated into, as its format writes it."""
@@ -77,7 +77,7 @@ class Paragraph:
     is_in_place: bool = True
     """True if the translation replaces the text: one that equals its markup leaves the source unchanged."""
     context: str = "text"
-    """Where the text stands: `text`, `heading`, `cell`, `cue`, `entry`, `title` or `attribute`."""
+    """The place of the text: `text`, `heading`, `cell`, `cue`, `entry`, `title` or `attribute`."""
     structure: Structure | None = None
     """The structure of a translation, if `write` does not give a right one for any translation."""
     encode: Callable[[str], str] = str
