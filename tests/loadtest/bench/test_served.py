@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from loadtest.bench.contenders import bergamot
+from loadtest.bench.contenders import bergamot, fxtranslate
 from loadtest.bench.served import Run, Served, _closed_loop, _compared, _started, main
 from tests.conftest import one_line
 
@@ -100,10 +101,28 @@ async def test_firefoxs_engine_gets_its_files_from_its_own_server(firefox_files:
     assert run.texts == ["one whole", "two whole"]
 
 
+NATIVE = """
+class Translator:
+    def __init__(self, *files):
+        self.files = b" ".join(files).decode()
+    def translate(self, text):
+        return f"{text}: {self.files}"
+"""
+
+
+async def test_the_native_engine_gets_its_files(firefox_files: Path, tmp_path: Path) -> None:
+    (tmp_path / "fxtranslate.py").write_text(NATIVE)
+    [_, engine] = fxtranslate(firefox_files, Path(sys.executable), []).contenders
+    with _started(engine._replace(environment={"PYTHONPATH": str(tmp_path)})) as served:
+        run = await _closed_loop(served, ["one", "two"], 2)
+    files = "model.enpt.intgemm.alphas.bin vocab.enpt.spm vocab.enpt.spm lex.50.50.enpt.s2t.bin"
+    assert run.texts == [f"one: {files}", f"two: {files}"]
+
+
 @pytest.mark.parametrize(
     ("against", "named"),
     [
-        ("moses=python", "NAME one of: libretranslate, bergamot"),
+        ("moses=python", "NAME one of: libretranslate, bergamot, fxtranslate"),
         ("bergamot", "must be NAME=PROGRAM"),
         ("bergamot=translator.js", "has 0 files like model.enpt"),
     ],
