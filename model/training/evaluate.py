@@ -1,6 +1,7 @@
 """Translation of whole files, and the evaluation of a checkpoint by the scores of its translations."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
 from model.training.parallel import find_device
 from model.training.scores import Score, Scorer, Tokenize
+from model.training.signs import count_signs
 from model.transformer import Transformer
 
 Precision = Literal["float32", "int8"]
@@ -74,6 +76,9 @@ class Evaluation(NamedTuple):
 
     bleu: Score
     chrf: Score
+    signs: Counter[str]
+    """How many translations have each [sign](signs.py) of a bad one."""
+    reference_signs: Counter[str]
     hypotheses: list[str]
     seconds: float
     tokens: int
@@ -203,5 +208,11 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
             raise ValueError(f"{test}: {error}") from None
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
-    bleu, chrf = scorer.score(hypotheses, [pair.target for pair in pairs])
-    return Evaluation(bleu, chrf, hypotheses, seconds, sum(translation.tokens for translation in translations))
+    references = [pair.target for pair in pairs]
+    bleu, chrf = scorer.score(hypotheses, references)
+    languages = translator.direction.codes()
+    signs, reference_signs = (
+        count_signs(zip(sources, side, strict=True), languages) for side in (hypotheses, references)
+    )
+    tokens = sum(translation.tokens for translation in translations)
+    return Evaluation(bleu, chrf, signs, reference_signs, hypotheses, seconds, tokens)

@@ -142,6 +142,9 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
             hypotheses.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     typer.echo(result.bleu)
     typer.echo(result.chrf)
+    signs = result.signs | result.reference_signs
+    counts = (f"{sign} {result.signs[sign]} ({result.reference_signs[sign]})" for sign in sorted(signs))
+    typer.echo(f"Signs of bad translations (of the references): {', '.join(counts) or 'none'}")
     typer.echo(f"{result.tokens} tokens in {result.seconds:.1f} s, {result.tokens_per_second:.0f} tokens/s")
 
 
