@@ -10,11 +10,11 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-from babel.dates import format_date, format_skeleton
+from babel.dates import format_date, format_skeleton, format_time
 from babel.numbers import format_currency
 
 from model.checkpoint_config import Direction
@@ -25,6 +25,7 @@ from model.training.corpora import Pair
 _FINAL: Final = re.compile(r"\s*[.!?…]+$")
 _NAME: Final = re.compile(r"\b[A-Z][a-z]{2,}\b")
 _NUMBER: Final = re.compile(r"(?<![\w.,:/-])\d{1,4}(?!\w|[.,:/-]\w)")
+_APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
 _VERBATIM: Final = re.compile(r"[{}<>@#$%]|://|www\.")
 _LONGEST_CAPITALS: Final = 15  # words; capitals take several times the tokens
 _SMALL_WORDS: Final = frozenset("a an and as at but by for from in of on or the to with".split())
@@ -99,6 +100,12 @@ def _no_accents(pair: Pair, context: Context) -> Pair | None:
     return (_uppercase(changed, context) or changed) if context.random.random() < 0.2 else changed
 
 
+def _no_apostrophes(pair: Pair, context: Context) -> Pair | None:
+    """Leave out the apostrophes of the source, as in chats: "cant", "im", "cest"."""
+    source = _APOSTROPHE.sub("", pair.source)
+    return Pair(source, pair.target) if source != pair.source else None
+
+
 def _quotes(pair: Pair, context: Context) -> Pair | None:
     opened = context.choice(_SOURCE_QUOTES)
     return Pair(opened.format(pair.source), _QUOTES.get(context.languages[1], "“{}”").format(pair.target))
@@ -132,8 +139,8 @@ def _numbers(pair: Pair, context: Context) -> Pair | None:
 
 
 def _dates_and_prices(pair: Pair, context: Context) -> Pair | None:
-    """Write a date or a price after the sentence, or alone, as each language writes it."""
-    written = _price(context) if context.random.random() < 0.5 else _date(context)
+    """Write a date, a time or a price after the sentence, or alone, as each language writes it."""
+    written = [_price, _price, _date, _time][int(context.random.integers(4))](context)
     if context.random.random() < 0.3:
         return Pair(*written)
     if not all(side.endswith(".") for side in pair):
@@ -147,6 +154,19 @@ def _date(context: Context) -> list[str]:
     style = context.choice(["long", "full", "MMMMd", "yMMMM", "y"])
     return [
         format_date(day, style, language) if style in ("long", "full") else format_skeleton(style, day, locale=language)
+        for language in context.languages
+    ]
+
+
+def _time(context: Context) -> list[str]:
+    """Write a time: of 12 hours in English, as people write it, and of 24 in other languages."""
+    hour, minute = int(context.random.integers(24)), int(context.random.choice([0, 0, 5, 15, 30, 40, 45]))
+    minutes = f"{context.choice(':.')}{minute:02}" if minute else ""
+    half = context.choice([" am", " a.m.", "am", " AM"] if hour < 12 else [" pm", " p.m.", "pm", " PM"])
+    english = f"{(hour - 1) % 12 + 1}{minutes}{half}"
+    french = f"{hour} h {minute:02}" if minute else f"{hour} h"
+    return [
+        english if language == "en" else french if language == "fr" else format_time(time(hour, minute), "HH:mm")
         for language in context.languages
     ]
 
@@ -192,6 +212,7 @@ KINDS: Final[dict[str, Kind]] = {
     "title_case": _title_case,
     "no_full_stop": _no_full_stop,
     "no_accents": _no_accents,
+    "no_apostrophes": _no_apostrophes,
     "target_copy": lambda pair, context: Pair(pair.target, pair.target),
     "curly_apostrophes": _curly_apostrophes,
     "quotes": _quotes,

@@ -63,6 +63,7 @@ class AugmentConfig(_Section):
     title_case: Share = 0.0
     no_full_stop: Share = 0.0
     no_accents: Share = 0.0
+    no_apostrophes: Share = 0.0
     target_copy: Share = 0.0
     curly_apostrophes: Share = 0.0
     quotes: Share = 0.0

@@ -106,6 +106,18 @@ def test_dates_and_prices() -> None:
     for source, target in found:
         assert float(source.replace(",", "")) == float(re.sub(r"\s", "", target).replace(",", "."))
     assert any(re.search(r"\(March \d+, \d{4}\)", c.source) and " mars " in c.target for c in copies)
+    written = [(re.search(r"\((\d+)(?:[:.](\d\d))? ?([ap])\.?m", c.source, re.I), c.target) for c in copies]
+    times = [(source, target) for source, target in written if source]
+    assert len(times) > 10
+    for source, target in times:
+        hour = int(source[1]) % 12 + 12 * (source[3].lower() == "p")
+        assert f"({hour} h{f' {source[2]}' if source[2] else ''})" in target
+
+
+def test_no_apostrophes() -> None:
+    pair = Pair("I can't, it's 'closed'.", "Je ne peux pas, c'est fermé.")
+    assert _changed("no_apostrophes", pair) == [pair._replace(source="I cant, its 'closed'.")]
+    assert _changed("no_apostrophes", PAIR) == []
 
 
 @pytest.mark.parametrize(
