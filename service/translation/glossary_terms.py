@@ -8,7 +8,7 @@ would not have written drops words.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,6 +18,9 @@ from service.engine.messages import Alternative, FinishReason, TokenReport
 from service.supervisor.generation import Generation, Reader
 from service.text.term_places import Place, Word, agree, dependent_word, find_place, find_written, words
 from service.translation.preprocess import EncodedSegment
+
+# Of 88 French sentences, 73 had the term's gender; with 1 51, with 0.8 63, with 0.5 76, with 0.3 72, with 0 65.
+_FORM_SHARE: Final = 0.6
 
 
 class NoPlace(Exception):
@@ -51,6 +54,8 @@ class _Beginning(NamedTuple):
     known: list[TokenReport]
     ids: list[int]
     terms: list[int | None]
+    is_plural: bool
+    """Whether the word before the term is: les, des."""
 
 
 class TermWriter:
@@ -128,7 +133,7 @@ class TermWriter:
     ) -> tuple[list[TokenReport], int]:
         """Return the translation with a term in its place, and the number of tokens up to the end of the term."""
         beginnings = self._beginnings(tokens, texts, target)
-        best = beginnings[0] if len(beginnings) == 1 else await self._most_probable(beginnings)
+        best = beginnings[0] if len(beginnings) == 1 else await self._fitting(beginnings)
         end = len(best.known) + len(best.ids)
         unchanged = await self._followed_by(tokens[target.place.end :], best)
         again = await self._written_again(unchanged, end)
@@ -139,11 +144,22 @@ class TermWriter:
             for place, token in enumerate(chosen)
         ], end
 
-    async def _most_probable(self, beginnings: Sequence[_Beginning]) -> _Beginning:
-        """Return the beginning that is the most probable; what follows was written behind other words."""
+    async def _fitting(self, beginnings: Sequence[_Beginning]) -> _Beginning:
+        """Return the beginning whose form of the word before the term fits the term best.
+
+        Its number is that of the most probable beginning. The model finds a form probable for its own word, whose gender
+        may be another, so within that number the form's probability counts less than that of the term behind it.
+        """
         versions = await asyncio.gather(*(self._continued(each.known, each.ids) for each in beginnings))
-        totals = [sum(token.logprob for token in version[:-1]) for version in versions]
-        return beginnings[totals.index(max(totals))]
+        totals, fits = [], []
+        for each, version in zip(beginnings, versions, strict=True):
+            new = [token.logprob for token in version[len(each.known) : -1]]
+            forms = each.terms.count(None)
+            totals.append(sum(new))
+            fits.append(_FORM_SHARE * sum(new[:forms]) + sum(new[forms:]))
+        likely = beginnings[totals.index(max(totals))]
+        possible = [i for i, each in enumerate(beginnings) if each.is_plural == likely.is_plural]
+        return beginnings[max(possible, key=fits.__getitem__)]
 
     def _beginnings(self, tokens: Sequence[TokenReport], texts: Sequence[str], target: _Target) -> list[_Beginning]:
         """Return the beginnings with the term, one for each form of the word before it."""
@@ -160,7 +176,12 @@ class TermWriter:
             ids = self._tokenizer.encode_target(form.strip()) if form else []
             term = self._term_ids(form or ("" if is_spaced else before), translation)
             beginnings.append(
-                _Beginning(list(tokens[:first]), [*ids, *term], [*(None for _ in ids), *(target.number for _ in term)])
+                _Beginning(
+                    list(tokens[:first]),
+                    [*ids, *term],
+                    [*(None for _ in ids), *(target.number for _ in term)],
+                    form.endswith(("s ", "x ")),
+                )
             )
         return beginnings
 
