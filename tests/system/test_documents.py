@@ -25,7 +25,7 @@ from tests.system.conftest import COMPILES, Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
 
 REPORT = FILES / "report.docx"
-BOLD = '<w:b/></w:rPr><w:t xml:space="preserve">accueille'  # "welcomes", as the embedded model translates it
+BOLD = '<w:b/></w:rPr><w:t xml:space="preserve">se félicite'  # "welcomes", as the embedded model translates it
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 
