@@ -1,14 +1,17 @@
 """A block of a page: its texts, those of attributes, and the structure that its translation must have."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
+from itertools import accumulate
 from typing import Final
 
 import regex
 
 from service.documents.paragraph import Paragraph, Piece, paragraphs, render
 from service.documents.passages import attribute_pieces
+from service.text.html import whole_parts
 from service.text.markup.runs import partners_of
 from service.text.markup.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
 
@@ -23,13 +26,6 @@ _READING: Final = regex.compile(
     regex.I,
 )
 """Ruby: the reading of the characters before it, which is not that of the translation."""
-_INDEX: Final = regex.compile(
-    r"(?<![\w>.,])(?:[A-Z][a-z]?(?=<sub>)|[B-HJ-Z]|[b-z]|[ckdm]m|\d[\d.,]*+)"
-    r"(?:<(su[bp])>(?:[0-9+\u2212-]{1,4}|o(?=</sup>[CFK]\b))</\1>(?:[A-Z][A-Za-z]{0,3}(?!\w))?)++"
-)
-"""A unit, a formula or a number with raised or lowered characters. A longer word has the mark of a note there."""
-_INDEXED: Final = regex.compile(r'<code id="">(.*?)</code>', regex.S)
-"""Such characters in the markup: one word."""
 _SOFT_HYPHEN: Final = regex.compile(r"\u00ad|&shy;|&#(?:173|xAD);", regex.I)
 _IDENTITY: Final = regex.compile(r"""\sid\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""", regex.I)
 
@@ -51,19 +47,17 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
         raw = raw.replace(reading, f"<x{number}/>", 1)
         tags[f"<x{number}/>"] = [reading]
     raw = _SOFT_HYPHEN.sub("", raw)
-    raw, indices = _INDEX.subn(lambda found: f'<code id="">{found[0]}</code>', raw)
     drop_cap = _DROP_CAP.match(raw)
     markup = drop_cap["before"] + drop_cap["letter"] + raw[drop_cap.end() :] if drop_cap else raw
 
     def write(translation: str) -> str:
         text = "".join(render(tags.get(token.raw, [token.raw])) for token in tokenize(translation))
-        text = _INDEXED.sub(r"\1", text) if indices else text
         if drop_cap is None:
             return text
         place = len(drop_cap["before"])
         return f"{text[:place]}{drop_cap['opening']}{text[place : place + 1]}</span>{text[place + 1 :]}"
 
-    is_changed = bool(tags or indices) or drop_cap is not None
+    is_changed = bool(tags) or drop_cap is not None
     return [Paragraph(source, markup, characters, write if is_changed else str, structure=BlockStructure(markup))]
 
 
@@ -104,7 +98,13 @@ class BlockStructure:
         """Return the block without the elements that contain words."""
         tokens = list(tokenize(self._raw))
         pairs = partners_of(tokens)
-        return "".join(token.raw for number, token in enumerate(tokens) if number not in pairs or token.name in _COPIED)
+        formulas = whole_parts(self._raw)
+        starts = accumulate((len(token.raw) for token in tokens), initial=0)
+        return "".join(
+            token.raw
+            for number, (token, start) in enumerate(zip(tokens, starts, strict=False))
+            if number not in pairs or token.name in _COPIED or bisect_right(formulas, start) % 2
+        )
 
     def complete(self, translation: str) -> str:
         """Return a translation of `plain` with exactly its tags; those that are missing stand at the end."""

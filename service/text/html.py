@@ -1,8 +1,10 @@
 """HTML to segments: block tags separate them, inline tags stay in their sentences as marks, the rest is copied."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate, groupby, pairwise
 from typing import Final
 
 import regex
@@ -21,7 +23,7 @@ _BLOCKS: Final = frozenset(
     "video xmp".split()
 )
 # Elements with code, formulas or drawings instead of language.
-_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style textarea xmp".split())
+_COPIED: Final = frozenset("pre code kbd samp var svg math object template script style xmp".split())
 _DRAWN: Final = frozenset({"title", "style", "script"})
 _STANDALONE: Final = frozenset({"img", "input"})
 """Pictures and fields: without text before them, their attributes are read like those of a block.
@@ -35,6 +37,13 @@ _OFFICE_TITLES: Final = frozenset({"header", "footer"})
 """Titles by which LibreOffice finds headers and footers in a page that it wrote."""
 _FORMULAS: Final = ({"math", "inline"}, {"math", "display"}, {"katex"})
 """Classes of elements in which pandoc and KaTeX write formulas."""
+_WHOLE: Final = regex.compile(
+    r"(?<![\w>.,])(?:[A-Z][a-z]?(?=<sub>)|[B-HJ-Z]|[b-z]|[ckdm]m|\d[\d.,]*+(?:[ ](?=<sup>o))?+)"
+    r"(?:<(su[bp])>(?:[0-9+\u2212-]{1,4}|o(?:[CFK]|(?=</sup>[CFK]\b)))</\1>(?:[A-Z][A-Za-z]{0,3}(?!\w))?)++"
+    r"|<(a|b|em|i|span|strong)(?:\s[^<>]*+)?>(?=[^<]*-|\+)[+(]?\d[\d\s().-]{5,25}(?<=\d)</\2>"
+)
+"""A unit, a formula or a number with raised or lowered characters, where a longer word has the mark of a note; and an
+element around a number with hyphens, such as that of a telephone."""
 
 _NOTE_MARKS: Final = frozenset({"a", "sup"})
 _SENTENCE_START: Final = regex.compile(r"\p{Lu}\p{Ll}|[AI]\b|\p{Lo}")
@@ -56,7 +65,7 @@ def split_attribute(text: str, language: str, splitter: Splitter) -> Iterator[Se
 
 def _segments(html: str, language: str, splitter: Splitter, ignored: Collection[str]) -> Iterator[Segment]:
     for run, tag in _runs(html, by_lines=splitter.splitting == "lines", ignored=ignored):
-        yield from split_run(run, language, splitter)
+        yield from split_run([*_joined(run)], language, splitter)
         if tag is not None:
             yield from _block_tag(tag, language, splitter)
 
@@ -88,6 +97,30 @@ def _runs(
                 yield run, None
                 run, has_text, has_letters = [], False, False
     yield run, None
+
+
+def _joined(run: Sequence[Fragment]) -> Iterator[Fragment]:
+    """Yield the fragments of a run with each formula as one, which is copied."""
+    starts = [*accumulate((len(fragment.raw) for fragment in run), initial=0)]
+    borders = whole_parts("".join(fragment.raw for fragment in run))
+    parts: list[tuple[int, Fragment]] = []
+    for fragment, (start, end) in zip(run, pairwise(starts), strict=True):
+        is_divisible = fragment.tag is None and len(fragment.raw) == len(fragment.text)
+        inside = borders[bisect_right(borders, start) : bisect_left(borders, end)] if is_divisible else []
+        for first, last in pairwise([start, *inside, end]):
+            part = slice(first - start, last - start)
+            parts.append((first, Fragment(fragment.text[part], fragment.raw[part]) if inside else fragment))
+    for number, group in groupby(parts, lambda part: bisect_right(borders, part[0])):
+        fragments = [fragment for _, fragment in group]
+        if number % 2:
+            yield Fragment(OBJECT, "".join(fragment.raw for fragment in fragments))
+        else:
+            yield from fragments
+
+
+def whole_parts(html: str) -> list[int]:
+    """Return where the formulas and numbers begin and end that are copied with their tags, in the order of the text."""
+    return [place for found in _WHOLE.finditer(html) for place in found.span()]
 
 
 def _stands_alone(tag: Token, *, has_text: bool) -> bool:
@@ -130,7 +163,7 @@ def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fr
     """Yield the fragments of texts, each tag as one, and each copied element with its content as one."""
     elements: list[_Element] = []
     copied: list[Token] = []
-    for token in tokens:
+    for token in _with_fields(tokens):
         # An inline element that is never closed ends with its block. Drawings have titles, styles and scripts, too.
         is_inside = elements and elements[-1].name == "svg" and token.name in _DRAWN
         if copied and elements[-1].name not in _BLOCKS and token.name in _BLOCKS and not is_inside:
@@ -156,6 +189,18 @@ def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fr
                 copied = []
     if copied:
         yield _copied_fragment(copied, elements[-1].name)
+
+
+def _with_fields(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Yield the tokens, and of a text field its lines, whose ends stay. Markup in a field is code."""
+    name = ""
+    for token in tokens:
+        if token.kind is TokenKind.OTHER and name == "textarea" and "<" not in token.raw and "&lt;" not in token.raw:
+            for number, line in enumerate(regex.split(r"(\r?\n|\r)", token.raw)):
+                yield Token(TokenKind.OTHER, line, "br") if number % 2 else Token(TokenKind.TEXT, line)
+        else:
+            yield token
+        name = token.name
 
 
 def _opened(token: Token, elements: Sequence[_Element], ignored: Collection[str]) -> _Element | None:

@@ -11,16 +11,17 @@ from service.text.segment import Aligned, Mark
 
 _NUMBER: Final = re.compile("[0-9]{2,}")
 _LINK: Final = re.compile(r"<a[\s>]", re.IGNORECASE)
+_RAISED: Final = re.compile(r"<su[bp][\s>]", re.IGNORECASE)
 
 
 def place_marks(sentence: str, marks: Sequence[Mark], parts: Sequence[Aligned]) -> str:
     """Return the parts with the sentence's marks among them, each mark once and nested as in the sentence.
 
     An element contains the words aligned with its words in the sentence; if other elements' words are among them, only
-    the longest run of its own. If no word is aligned with them, a mark around whole words contains the free word
-    aligned nearest to it, so that what was emphasised still is. So do a link and light markup around a part of a word,
-    since an empty link cannot be followed, and light markup would become visible; where no word is free, these two take
-    one from the end of a neighbouring element. Any other mark follows the word aligned with the nearest word before it.
+    the longest run of its own. If no word is aligned with them, a mark around words contains the free word aligned
+    nearest to it, so that what was emphasised still is. Where no word is free, a link and light markup take one from
+    the end of a neighbouring element, since an empty link cannot be followed, and light markup would become visible. A
+    mark that raises a part of a word, and any other, follows the word aligned with the nearest word before it.
     A number that marks divide is divided in the translation, too, if it is the same there: ten to the power of six
     would become 106.
     """
@@ -166,9 +167,9 @@ class _Placement:
         return held
 
     def _needs_words(self, mark: Mark) -> bool:
-        """Return True for a pair of marks around whole words, and for a link or light markup around a part of one."""
+        """Return True for a pair of marks around words, unless it raises or lowers a part of one."""
         is_part = self._is_inside(mark.start) or self._is_inside(mark.end)
-        return self._has_words(mark) and (_breaks_if_empty(mark) or not is_part)
+        return self._has_words(mark) and not (is_part and _RAISED.match(mark.opening))
 
     def _has_words(self, mark: Mark) -> bool:
         return any(map(str.isalnum, self._sentence[mark.start : mark.end]))

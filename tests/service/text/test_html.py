@@ -161,6 +161,9 @@ def test_attributes_of_blocks_and_pictures_are_translated() -> None:
         ('Name <input type="submit" value="Send" name="b">', ["Name", "Send"]),
         ('Wait <input name="days" value="three"> days', ["Wait  days"]),
         ('<textarea><b>Name</textarea><track label="Your <b>name">', ["Your <b>name"]),
+        ('<textarea title="Note">One line\nA red &amp; line</textarea>', ["Note", "One line", "A red & line"]),
+        ("<p>At 100<sup>oC</sup>, 5<sup>o</sup>C, H<sub>2</sub>O <!--m<sup>2</sup>-->", ["At \ufffc, \ufffc, \ufffc"]),
+        ('Dial <a href="x">555-1234</a> or <b>5-6</b><sup>o</sup>C', ["Dial \ufffc or 5-6oC"]),
         ('<div title="footer"><p title="footer">1</p></div>', ["footer"]),
         ('<p title="A cat" alt="a dog" title="B">', ["A cat", "a dog", "B"]),
         ('See <span class="math inline"><em>a</em>b</span>.', ["See \ufffc."]),
@@ -244,8 +247,9 @@ _LINK = Mark(6, 11, "<a>", "</a>")
             [("chat", 8), (" dort", 12)],
             "<i><A href=x>chat</A></i> dort",
         ),
-        # A word that is emphasised, too, but not a part of one.
+        # A word that is emphasised, too, and a part of one, but not a raised part.
         ("the old cat", [Mark(4, 7, "<b>", "</b>")], [("le", 0), (" chat", 8)], "le <b>chat</b>"),
+        ("absolute", [Mark(1, 2, "<b>", "</b>")], [("absolu", 2)], "<b>absolu</b>"),
         (
             "the 20th cat",
             [Mark(6, 8, "<sup>", "</sup>")],
