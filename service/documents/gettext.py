@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.encodings import decode_as
+from service.documents.icu_messages import CASES
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.documents.rest import rest_items
@@ -74,9 +75,8 @@ def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
             if options.marks_fuzzy and last_name in ("msgid", "msgid_plural") and not _is_fuzzy(entry):
                 yield _fuzzy(entry)
             source = entry.singular if found["form"] in (None, "0") else entry.plural
-            yield Passage(
-                found.span("value"), source, quote, context="entry", items=list(_items(source)), is_in_place=False
-            )
+            items = None if CASES.search(source) else list(_items(source))
+            yield Passage(found.span("value"), source, quote, context="entry", items=items, is_in_place=False)
         last_name = name
     _check(text[done:], text, done)
 

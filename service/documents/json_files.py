@@ -11,14 +11,13 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _TOKEN: Final = regex.compile(r'[{}\[\],]|(?P<string>"(?:[^"\\]++|\\.)*+")(?P<colon>\s*+:)?')
-_MESSAGE_FORMAT: Final = regex.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 
 Path = tuple[str, ...]
 """The names of the fields around a value, and the numbers of the items of lists."""
 
 
 def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the strings of JSON; names of fields are copied, and so are messages with cases (ICU)."""
+    """Read the strings of JSON; names of fields are copied."""
     return json_passages(text, lambda path: True)
 
 
@@ -48,8 +47,7 @@ def _passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[P
     for path, start, end in json_places(text):
         if text[start] == '"' and is_text(path):
             value = json.loads(text[start:end])
-            kept = "a message with cases" if _MESSAGE_FORMAT.search(value) else ""
-            yield Passage((start, end), value, json_string, context="entry", kept=kept)
+            yield Passage((start, end), value, json_string, context="entry")
 
 
 def json_places(text: str) -> Iterator[tuple[Path, int, int]]:

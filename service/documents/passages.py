@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import regex
 
+from service.documents.icu_messages import CASES, message_items
 from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
@@ -19,6 +20,8 @@ _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 _SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE"})
 _STYLES: Final = regex.compile(r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++")
 """Classes of CSS, such as `btn btn-primary`."""
+_REFERENCE: Final = regex.compile(r"&(?![lg]t;)(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+"""A character as HTML spells it; brackets are tags."""
 _NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
 """A tag of React's translations, which is none of HTML."""
 
@@ -115,6 +118,8 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
     if passage.literal is not None:
         return [passage.literal]
+    if passage.context in ("entry", "cell") and passage.items is None:
+        passage = _read_entry(passage)
     if reason := passage.kept or _reason_to_keep(passage):
         return [Kept(source, reason)]
     items = plain_items(passage.text) if passage.items is None else passage.items
@@ -126,6 +131,34 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
         write, encode = found.write, passage.encode
         found.write, found.is_in_place = lambda translation: encode(write(translation)), passage.is_in_place
     return pieces
+
+
+def _read_entry(passage: Passage) -> Passage:
+    """Return a text of a program with its items, if it has cases, or spells characters as HTML does."""
+    if CASES.search(passage.text):
+        branches = message_items(passage.text, plain_items)
+        kept = "a message with cases" if branches is None else ""
+        return passage._replace(items=branches, kept=kept, write_text=lambda text: text.replace("'", "\u2019"))
+    if "&lt;/" in passage.text and "<" not in passage.text:
+        spell = partial(escape, quote=False)
+        return passage._replace(items=escaped_tags(plain_items(unescape(passage.text)), spell), write_text=spell)
+    items = plain_items(passage.text) if "&" in passage.text else []
+    words = "".join(item.text for item in items if isinstance(item, Words))
+    references = {unescape(raw): raw for raw in _REFERENCE.findall(words)}
+    if not references or "&" in _REFERENCE.sub("", words).replace("&lt;", "").replace("&gt;", ""):
+        return passage
+
+    def read(text: str) -> str:
+        return str(_REFERENCE.sub(lambda found: unescape(found[0]), text))
+
+    def write(text: str) -> str:
+        for pair in regex.findall(r"\S+\u00a0\S+", read(words)):  # models write plain spaces
+            text = text.replace(pair.replace("\u00a0", " "), pair)
+        signs = {"&": "&amp;"} | references
+        return str(regex.sub(r"&[lg]t;|.", lambda found: signs.get(found[0], found[0]), text, flags=regex.S))
+
+    decoded = [Words(read(item.text), item.run) if isinstance(item, Words) else item for item in items]
+    return passage._replace(items=decoded, write_text=write)
 
 
 def _reason_to_keep(passage: Passage) -> str:

@@ -48,8 +48,23 @@ CASES = {
     "text with markup characters": ("a.txt", "a < b & c <b>d</b>", "A < B & C <b>D</b>"),
     "json": (
         "a.json",
-        '{"a": "x <b>y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "é\\n\\u00e9"}',
-        '{"a": "X <b>Y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}}"}, "e": "É\\nÉ"}',
+        '{"a": "x <b>y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}"}, "e": "é\\n\\u00e9"}',
+        '{"a": "X <b>Y</b>",  "n": [1, 2.50, null, "true"], "k\\"": {"m": "{n, plural, one {a}"}, "e": "É\\nÉ"}',
+    ),
+    "json with cases": (
+        "a.json",
+        """{"a": "all {n, plural, offset:1 =0 {no {0}} other {<b>#</b> it''s '{0}' so}}."}""",
+        """{"a": "{n, plural, offset:1 =0 {ALL NO {0}.} other {ALL <b>#</b> IT\u2019S '{0}' SO.}}"}""",
+    ),
+    "yaml with cases in cases": (
+        "a.yml",
+        "a: '{x, select, y {it {n, plural, one {# b}}} z {}} d {n, plural, one {e}} f'\n",
+        "a: '{x, select, y {{n, plural, one {IT # B}}} z {}}{n, plural, one { D E F}}'\n",
+    ),
+    "json with references": (
+        "a.json",
+        '{"a": "5&nbsp;km &amp; don&#39;t", "b": "&lt;b class=no&gt;a&lt;/b&gt;"}',
+        '{"a": "5&nbsp;KM &amp; DON&#39;T", "b": "&lt;b class=no&gt;A&lt;/b&gt;"}',
     ),
     "json with styles": ("a.json", '{"b": "btn btn-go", "c": "a sign-in"}', '{"b": "btn btn-go", "c": "A SIGN-IN"}'),
     "strings": (
