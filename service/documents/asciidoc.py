@@ -1,11 +1,12 @@
 """AsciiDoc: paragraphs, headings, items and cells by their lines; code and the like stay."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import regex
 
+from service.documents.heading_anchors import anchor_key
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, marked_items
 from service.documents.tagged import Item
@@ -44,10 +45,36 @@ _MARK: Final = regex.compile(
     r"(?<!\s)(?P<close>(?P=mark))(?![\w*_#])"
 )
 
+_REFERENCE: Final = regex.compile(
+    r"<<\#?(?P<id>[^<>,\n\#]{1,200})(?:,[^<>\n]*)?>>|\b(?:xref:\#?|link:\#)(?P<id>[^\s\[\]\#]{1,200})\["
+)
+_ANCHOR: Final = regex.compile(
+    r"\[\[(?P<id>[^\],\n]+)[^\]\n]*\]\]|^\[[^\]\n]*?(?:\#|\bid=\"?)(?P<id>[^\],.%\"\n]+)", regex.M
+)
+_NEAR: Final = 300
+"""Characters before a heading that may give it an anchor."""
+_ID: Final = regex.compile(r"[\p{L}_:][\w:.-]*")
+
 
 def read_asciidoc(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the texts. Lines of a paragraph are joined."""
-    return _read(lines_of(text))
+    """Read the texts. Lines of a paragraph are joined. A heading to which a reference leads keeps its old anchor."""
+    given = {found["id"] for found in _ANCHOR.finditer(text)}
+    wanted = {anchor_key(found["id"]): found["id"] for found in _REFERENCE.finditer(text) if found["id"] not in given}
+    for passage in _read(lines_of(text)):
+        start, end = passage.place
+        begin = text.rfind("\n", 0, start) + 1
+        is_heading = passage.context == "heading"
+        name = wanted.pop(anchor_key(text[start:end].partition("\n")[0]), "") if is_heading else ""
+        if name and not _ANCHOR.search(text[max(begin - _NEAR, 0) : begin].rpartition("\n\n")[2]):
+            # A reference may also name the words of the heading.
+            anchor = name if _ID.fullmatch(name) else "_" + regex.sub(r"\W+", "_", name.lower()) + f",{name}"
+            write = partial(_behind, f"[[{anchor}]]\n{text[begin:start]}", passage.encode)
+            passage = passage._replace(place=(begin, end), encode=write)
+        yield passage
+
+
+def _behind(before: str, encode: Callable[[str], str], title: str) -> str:
+    return before + encode(title)
 
 
 def _read(lines: Sequence[Line]) -> Iterator[Passage]:

@@ -56,13 +56,13 @@ class HeadingAnchors:
 
     def __init__(self, text: str, anchors: Iterable[str]) -> None:
         given = {found["anchor"] for found in _GIVEN.finditer(text)}
-        self._wanted = {_key(anchor): anchor for anchor in sorted({*anchors, *linked_anchors(text)} - given)}
+        self._wanted = {anchor_key(anchor): anchor for anchor in sorted({*anchors, *linked_anchors(text)} - given)}
         self._has_braces = _HAS_BRACES.search(text) is not None
         self._seen: Counter[str] = Counter()
 
     def affixes(self, heading: str) -> tuple[str, str]:
         """Return what is written before and behind the translation of a heading, so that links still lead there."""
-        key = _key(_ADDRESS.sub("", heading))
+        key = anchor_key(_ADDRESS.sub("", heading))
         repeated = self._seen[key]
         self._seen[key] += 1
         anchor = self._wanted.pop(f"{key}{repeated or ''}", "") if key and "{#" not in heading else ""
@@ -72,5 +72,6 @@ class HeadingAnchors:
 
 
 @lru_cache(maxsize=1 << 14)  # the cells of a notebook share their anchors
-def _key(text: str) -> str:
+def anchor_key(text: str) -> str:
+    """Return the letters and digits by which a link finds a heading."""
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", text.casefold())))

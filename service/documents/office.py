@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import regex
 
 from service.documents.archive import Archive
+from service.documents.passages import reason_to_keep
 from service.documents.readers import TextReader
 from service.documents.web_pages import decode_html, split_xhtml
 from service.documents.xml_document import Vocabulary, names, split_xml
@@ -225,7 +226,7 @@ def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
     def reason(text: str) -> str:
         if text in known.named:
             return "a table names it"
-        return "a formula compares with it" if text.strip().lower() in known.compared else ""
+        return "a formula compares with it" if text.strip().lower() in known.compared else reason_to_keep(text, "cell")
 
     def is_untouched(token: XmlToken) -> bool:
         is_code = token.name in ("text:p", "text:span") and _values(token).get("style-name") in known.codes

@@ -1,24 +1,21 @@
 """A block of a page: its texts, those of attributes, and the structure that its translation must have."""
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
-from itertools import accumulate
 from typing import Final
 
 import regex
 
 from service.documents.paragraph import Paragraph, Piece, paragraphs, render
 from service.documents.passages import attribute_pieces
-from service.text.html import whole_parts
 from service.text.markup.runs import partners_of
 from service.text.markup.tokenizer import VOID_ELEMENTS, Token, TokenKind, tokenize
 
 _TEXTS: Final = frozenset({"title", "alt", "aria-label"})
 """Attributes of inline elements that a reader sees."""
-_COPIED: Final = frozenset("code kbd samp var svg math object".split())
-"""Inline elements without words of a language."""
+_COPIED: Final = frozenset("code kbd samp var svg math object sub sup".split())
+"""Inline elements without words of a language, and those that a formula needs."""
 _DROP_CAP: Final = regex.compile(r"(?P<before>\s*+)(?P<opening><span(?:\s[^<>]*+)?>)(?P<letter>\p{L})</span>(?=\p{L})")
 """The large first letter of a chapter, which belongs to its word."""
 _READING: Final = regex.compile(
@@ -98,13 +95,7 @@ class BlockStructure:
         """Return the block without the elements that contain words."""
         tokens = list(tokenize(self._raw))
         pairs = partners_of(tokens)
-        formulas = whole_parts(self._raw)
-        starts = accumulate((len(token.raw) for token in tokens), initial=0)
-        return "".join(
-            token.raw
-            for number, (token, start) in enumerate(zip(tokens, starts, strict=False))
-            if number not in pairs or token.name in _COPIED or bisect_right(formulas, start) % 2
-        )
+        return "".join(token.raw for number, token in enumerate(tokens) if number not in pairs or token.name in _COPIED)
 
     def complete(self, translation: str) -> str:
         """Return a translation of `plain` with exactly its tags; those that are missing stand at the end."""

@@ -17,9 +17,24 @@ from service.text.markup.tokenizer import Token, TokenKind, tokenize
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
-_SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE"})
-_STYLES: Final = regex.compile(r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++")
-"""Classes of CSS, such as `btn btn-primary`."""
+_SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE", "id"})
+_STYLE: Final = (
+    r"[mp][trblxyse]?-(?:[0-9]{1,2}|auto)|[wh]-full|(?:items|justify|align|self)-(?:start|end|center|between|stretch)"
+    r"|text-(?:center|left|right|start|end|xs|sm|lg|xl|muted)|(?:gap|grid-cols|col|col-[smlx][mdgl])-[0-9]{1,2}"
+)
+_STYLES: Final = regex.compile(
+    r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++"
+    rf"|(?=(?:\S++ )*?(?:{_STYLE})(?: |\Z))[a-z][a-z0-9-]*+(?: [a-z][a-z0-9-]*+)*+"
+)
+"""Classes of CSS, such as `btn btn-primary` and `text-center mb-4`."""
+CODE: Final = regex.compile(r"[A-Z]{2}|[a-z]{2}-[A-Z]{2}")
+"""A code of a country or a locale, or a word of `SHORT_WORDS`."""
+SHORT_WORDS: Final = frozenset(
+    "NO ON IN UP OK GO AM PM TO IT IS AN AS AT BY DO HE IF ME MY OF OR SO WE BE HI OH EX AD ID EU UN".split()
+)
+_CURRENCIES: Final = frozenset(
+    "EUR USD GBP JPY CHF CAD AUD NZD CNY HKD SGD SEK NOK DKK PLN CZK HUF RON UAH INR KRW THB ZAR BRL MXN ILS".split()
+)
 _REFERENCE: Final = regex.compile(r"&(?![lg]t;)(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 """A character as HTML spells it; brackets are tags."""
 _NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
@@ -120,7 +135,7 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
         return [passage.literal]
     if passage.context in ("entry", "cell") and passage.items is None:
         passage = _read_entry(passage)
-    if reason := passage.kept or _reason_to_keep(passage):
+    if reason := passage.kept or reason_to_keep(passage.text, passage.context):
         return [Kept(source, reason)]
     items = plain_items(passage.text) if passage.items is None else passage.items
     if passage.has_references:
@@ -161,12 +176,15 @@ def _read_entry(passage: Passage) -> Passage:
     return passage._replace(items=decoded, write_text=write)
 
 
-def _reason_to_keep(passage: Passage) -> str:
-    if passage.context == "entry" and _STYLES.fullmatch(passage.text):
+def reason_to_keep(text: str, context: str) -> str:
+    """Return why a text is none to translate; "" for one to translate. Contexts are those of `Paragraph`."""
+    if context in ("entry", "cell") and _STYLES.fullmatch(text):
         return "names of styles"
-    if passage.context in ("entry", "cell") and passage.text in _SWITCHES:
+    if context in ("entry", "cell") and text in _SWITCHES:
         return "a switch that programs read"
-    return "half a character" if _SURROGATE.search(passage.text) else ""
+    if context == "cell" and (text in _CURRENCIES or (CODE.fullmatch(text) and text not in SHORT_WORDS)):
+        return "a code that programs read"
+    return "half a character" if _SURROGATE.search(text) else ""
 
 
 def _nested(source: str, items: Iterable[Item]) -> list[Piece]:

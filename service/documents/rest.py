@@ -7,7 +7,7 @@ import regex
 
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, marked_items
-from service.documents.tagged import Item
+from service.documents.tagged import Close, Item, Open, Words
 from service.documents.text_lines import Line, joined, lines_of
 
 _ADORNMENT: Final = regex.compile(r"\s*([!-/:-@\[-`{-~])\1{2,}\s*")
@@ -29,19 +29,28 @@ _MARK: Final = regex.compile(
     r"|(?<![\w*])(?P<open>\*{1,2})(?![\s*])(?P<text>[^*\n]{1,300})(?<!\s)(?P<close>(?P=open))(?![\w*])"
 )
 """Inline marks, which also stand in messages of documentation."""
+_MARK_OF_FILE: Final = regex.compile(
+    rf"{_MARK.pattern}|(?<![\w`|:./=%#&-])(?P<open>)(?P<text>[A-Za-z0-9](?:[\w.+-]{{0,80}}[A-Za-z0-9])?)(?P<close>_{{1,2}})(?![\w`])"
+)
+"""Those in documents, where `name_` is a reference."""
+_NAME: Final = regex.compile(
+    r"`([^`<>]{1,300})`_(?!_)|<([^`<>]{1,300})_>`|\b([\w.+-]{1,80})_(?!\w)|:ref:`(?:[^`<>]{0,300}<)?([^`<>]{1,300})>?`"
+)
+_TARGET: Final = regex.compile(r"^\s*\.\. _`?([^`\n]{1,300}?)`?:", regex.M)
 _FIELD: Final = regex.compile(r"\s*:[^:\n]{1,60}:")
 _OPTION: Final = regex.compile(r"\s*:[\w-]+:")
 
 
 def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the texts. Lines of a paragraph are joined."""
+    """Read the texts. Lines of a paragraph are joined. References still lead to targets and headings."""
     lines = lines_of(text)
+    names = {_normal("".join(found)) for found in _NAME.findall(text)} - {*map(_normal, _TARGET.findall(text))}
     number = 0
     is_literal = False  # the last paragraph ended with `::`
     while number < len(lines):
         line = lines[number]
         directive = _DIRECTIVE.match(line.text)
-        if line.text and directive is None and (heading := _heading(lines, number)) is not None:
+        if line.text and directive is None and (heading := _heading(lines, number, names)) is not None:
             yield heading
             number += 3 if _ADORNMENT.fullmatch(line.text) else 2
         elif not line.text or _ADORNMENT.fullmatch(line.text) or _TABLE.match(line.text):
@@ -57,7 +66,7 @@ def read_rest(text: str, _: ReadOptions) -> Iterator[Passage]:
             end = _paragraph_end(lines, number)
             is_literal = lines[end - 1].text.endswith("::")
             marks = _MARKS.match(line.text)
-            yield joined(lines[number:end], marks.end() if marks else 0, rest_items)
+            yield joined(lines[number:end], marks.end() if marks else 0, _items)
             number = end
 
 
@@ -67,7 +76,7 @@ def _directive(lines: Sequence[Line], number: int, found: regex.Match[str]) -> G
         return _body_end(lines, number, lines[number].indent)
     if found["rest"] and (found["name"] in _TITLED or not found["rest"][0].isdigit()):
         start = lines[number].start + found.start("rest")
-        yield Passage((start, start + len(found["rest"])), context="title", items=rest_items(found["rest"]))
+        yield Passage((start, start + len(found["rest"])), context="title", items=_items(found["rest"]))
     number += 1
     while number < len(lines) and _OPTION.match(lines[number].text):
         number += 1
@@ -103,8 +112,11 @@ def _has_marks(line: Line) -> bool:
     return marks is not None and marks.end() > line.indent
 
 
-def _heading(lines: Sequence[Line], number: int) -> Passage | None:
-    """Return the heading that begins at a line, with the lines of marks around it, which are as long as it is."""
+def _heading(lines: Sequence[Line], number: int, names: set[str]) -> Passage | None:
+    """Return the heading that begins at a line, with the lines of marks around it, which are as long as it is.
+
+    One that has one of the names, to which something refers, gets it as a target.
+    """
     has_overline = _ADORNMENT.fullmatch(lines[number].text) is not None
     title = number + has_overline
     if title + 1 >= len(lines) or not lines[title].text or _ADORNMENT.fullmatch(lines[title].text):
@@ -113,12 +125,32 @@ def _heading(lines: Sequence[Line], number: int) -> Passage | None:
     if _ADORNMENT.fullmatch(under.text) is None or len(under.text) < len(lines[title].text.strip()):
         return None
 
+    name = regex.sub("[`*|]", "", lines[title].text).strip()
+    target = f".. _`{name}`:\n\n" if _normal(name) in names else ""
+    names.discard(_normal(name))
+
     def written(text: str) -> str:
         marks = under.text[0] * max(len(under.text), len(text) + 2 * lines[title].indent)
-        return "\n".join([*[marks] * has_overline, " " * lines[title].indent + text, marks])
+        return target + "\n".join([*[marks] * has_overline, " " * lines[title].indent + text, marks])
 
     place = lines[number].start, under.start + len(under.text)
-    return Passage(place, encode=written, context="heading", items=rest_items(lines[title].text.strip()))
+    return Passage(place, encode=written, context="heading", items=_items(lines[title].text.strip()))
+
+
+def _normal(name: str) -> str:
+    return " ".join(name.lower().split())
+
+
+def _items(text: str) -> list[Item]:
+    """Split a text of a document into items; what a translation calls otherwise still refers to its name."""
+    items = marked_items(text, _MARK_OF_FILE)
+    for opening, words, closing in zip(items, items[1:], items[2:], strict=False):
+        if isinstance(opening, Open) and isinstance(words, Words) and isinstance(closing, Close):
+            if closing.raw in ("_", "`_"):
+                closing.raw = f" <{words.text}_>`_"
+            if not opening.raw:
+                opening.raw, opening.is_link, closing.raw = "`", True, closing.raw.replace("__", "`__")
+    return items
 
 
 def rest_items(text: str) -> list[Item]:

@@ -22,6 +22,7 @@ _PROPERTY: Final = regex.compile(
     regex.M | regex.S,
 )
 _JOINT: Final = regex.compile(r"\\\r?\n[ \t\f]*")
+_ARGUMENT: Final = regex.compile(r"\{[0-9]")
 _PROPERTY_ESCAPE: Final = regex.compile(r"\\(?:u([0-9a-fA-F]{4})|([:=#! \\]))")
 
 
@@ -53,15 +54,22 @@ def decode_properties(data: bytes) -> tuple[str, str]:
 
 
 def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the values. Characters are escaped as `\\u00e9` if the file escapes others so, or has none."""
+    """Read the values. Characters are escaped as `\\u00e9` if the file escapes others so, or has none.
+
+    With arguments of Java (`{0}`) an apostrophe is doubled, as others in the file are, or a letter: one begins a quote.
+    """
     is_ascii = text.isascii() or "\\u" in text
+    apostrophe = "''" if "''" in text else "\u2019"
     for found in _PROPERTY.finditer(text):
         value = _PROPERTY_ESCAPE.sub(_unescaped, _JOINT.sub("", found["value"]))
-        yield Passage(found.span("value"), value, partial(_property, is_ascii=is_ascii), context="entry")
+        has_arguments = _ARGUMENT.search(value) is not None and "'" not in value.replace("''", "")
+        value = value.replace("''", "'") if has_arguments else value
+        write = partial(_property, is_ascii=is_ascii, apostrophe=apostrophe if has_arguments else "'")
+        yield Passage(found.span("value"), value, write, context="entry")
 
 
-def _property(text: str, *, is_ascii: bool) -> str:
-    escaped = regex.sub(r"\\(?![nrtf])", r"\\\\", text).replace("\n", "\\n")
+def _property(text: str, *, is_ascii: bool, apostrophe: str) -> str:
+    escaped = regex.sub(r"\\(?![nrtf])", r"\\\\", text).replace("'", apostrophe).replace("\n", "\\n")
     escaped = f"\\{escaped}" if escaped.startswith(" ") else escaped
     if not is_ascii:
         return escaped

@@ -1,7 +1,7 @@
 """Plain text, decoded, and tables of values."""
 
 import csv
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -9,15 +9,13 @@ from typing import Final
 import regex
 
 from service.documents.paragraph import ReadOptions, has_letters
-from service.documents.passages import Passage
+from service.documents.passages import CODE, SHORT_WORDS, Passage
 from service.errors import InvalidRequest
 
 _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _LONGEST_FIRST_LINE: Final = 100_000
 _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
-_CODE: Final = regex.compile(r"[A-Z]{2}|[a-z]{2}-[A-Z]{2}")
-_SHORT_WORDS: Final = frozenset("NO ON IN UP OK GO AM PM TO IT IS AN AS AT BY DO HE IF ME MY OF OR SO WE BE".split())
 _LEAST_CODES: Final = 3
 _DELIMITERS: Final = ",;\t|"
 
@@ -50,7 +48,7 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
     read = partial(_cells, text, start, delimiter, chosen, skips_header=bool(by_name))
     coded = _columns_of_codes(read())
     for row, column, cell in read():
-        is_code = (row and column in coded) or (row == 0 and cell.text.strip().lower() == "id")
+        is_code = (row and column in coded and CODE.fullmatch(cell.text)) or (row == 0 and cell.text.lower() == "id")
         yield cell._replace(kept="a code that programs read") if is_code else cell
 
 
@@ -91,17 +89,19 @@ def _cells(
 
 
 def _columns_of_codes(cells: Iterable[tuple[int, int, Passage]]) -> set[int]:
-    """Return the columns in which, below the first row, all words are codes, such as those of countries."""
-    codes: defaultdict[int, set[str]] = defaultdict(set)
-    others: set[int] = set()
+    """Return the columns in which, below the first row, as many texts are codes, such as those of countries, as not."""
+    codes: defaultdict[int, list[str]] = defaultdict(list)
+    others: Counter[int] = Counter()
     for row, column, cell in cells:
-        text = cell.text.strip()
-        if row and column not in others and has_letters(text):
-            if _CODE.fullmatch(text):
-                codes[column].add(text)
-            else:
-                others.add(column)
-    return {column for column in codes.keys() - others if len(codes[column] - _SHORT_WORDS) >= _LEAST_CODES}
+        if row and CODE.fullmatch(cell.text):
+            codes[column].append(cell.text)
+        elif row and has_letters(cell.text):
+            others[column] += 1
+    return {
+        column
+        for column, found in codes.items()
+        if len({*found} - SHORT_WORDS) >= _LEAST_CODES and len(found) >= others[column]
+    }
 
 
 def _written(text: str, delimiter: str, is_quoted: bool) -> str:

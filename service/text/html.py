@@ -102,7 +102,8 @@ def _runs(
 def _joined(run: Sequence[Fragment]) -> Iterator[Fragment]:
     """Yield the fragments of a run with each formula as one, which is copied."""
     starts = [*accumulate((len(fragment.raw) for fragment in run), initial=0)]
-    borders = whole_parts("".join(fragment.raw for fragment in run))
+    html = "".join(fragment.raw for fragment in run)
+    borders = [place for found in _WHOLE.finditer(html) for place in found.span()]
     parts: list[tuple[int, Fragment]] = []
     for fragment, (start, end) in zip(run, pairwise(starts), strict=True):
         is_divisible = fragment.tag is None and len(fragment.raw) == len(fragment.text)
@@ -116,11 +117,6 @@ def _joined(run: Sequence[Fragment]) -> Iterator[Fragment]:
             yield Fragment(OBJECT, "".join(fragment.raw for fragment in fragments))
         else:
             yield from fragments
-
-
-def whole_parts(html: str) -> list[int]:
-    """Return where the formulas and numbers begin and end that are copied with their tags, in the order of the text."""
-    return [place for found in _WHOLE.finditer(html) for place in found.span()]
 
 
 def _stands_alone(tag: Token, *, has_text: bool) -> bool:

@@ -73,6 +73,11 @@ def test_a_translation_memory_gets_another_language(rewrite: Rewrite) -> None:
 def test_properties(rewrite: Rewrite) -> None:
     assert rewrite("a.properties", "a=caf\xe9 is\n".encode("latin-1")) == "a=CAF\xc9 IS\n".encode("latin-1")
     assert rewrite("a.properties", "a=b\n", lambda _: "\u201cb\U0001f600") == b"a=\\u201cb\\ud83d\\ude00\n"
+    java = "a=it''s {0}\nb=see {0}\nc=it's\n"
+    assert (
+        rewrite("a.properties", java, lambda html: html.replace("s", "s'")) == b"a=it''s'' {0}\nb=s''ee {0}\nc=it's'\n"
+    )
+    assert rewrite("a.properties", "a=see {0}\n", lambda _: "l'{0}") == b"a=l\\u2019{0}\n"
     assert rewrite("a.properties", "a=true\nb=it is true\n") == b"a=true\nb=IT IS TRUE\n"  # a switch of the program
 
 

@@ -18,6 +18,11 @@ CASES = {
             "see https://a.b/c[it], <<no,two>>, xref:no.adoc[] or {no}/x[three] kbd:[no]",
             "SEE https://a.b/c[IT], <<no,TWO>>, xref:no.adoc[] OR {no}/x[THREE] kbd:[no]",
         ),
+        "anchors of headings": (
+            "<<_b_c>> <<B d>> link:#_e[f] <<_g,h>>\n\n== B c\n\nb d\n~~~\n\n[[x]]\n== e\n\n=== g\n\n== i\n",
+            "<<_b_c>> <<B d>> link:#_e[F] <<_g,H>>\n\n[[_b_c]]\n== B C\n\n[[_b_d,B d]]\nB D\n~~~\n\n[[x]]\n== E\n\n"
+            "[[_g]]\n=== G\n\n== I\n",
+        ),
         "a note": ("a footnote:x[the *note*] b", "A footnote:x[THE *NOTE*] B"),
         "items": ("* a\nb\n** [x] c\n. d\n+\n----\nno\n----\n<1> e", "* A B\n** [x] C\n. D\n+\n----\nno\n----\n<1> E"),
         "terms": ("a b:: c\nd::\n  e\n\nf;; g::h", "A B:: C\nD::\n  E\n\nF;; G::H"),

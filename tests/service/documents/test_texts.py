@@ -67,6 +67,11 @@ CASES = {
         '{"a": "5&nbsp;KM &amp; DON&#39;T", "b": "&lt;b class=no&gt;A&lt;/b&gt;"}',
     ),
     "json with styles": ("a.json", '{"b": "btn btn-go", "c": "a sign-in"}', '{"b": "btn btn-go", "c": "A SIGN-IN"}'),
+    "yaml with styles": (
+        "a.yml",
+        "a: flex text-center mb-4\nb: a top-10 list\n",
+        "a: flex text-center mb-4\nb: A TOP-10 LIST\n",
+    ),
     "strings": (
         "a.strings",
         '/* Title = "x"; */\n"title" = "the \\"cat\\"";\n// b\nkey.b = "%d cat\\\'s";',
@@ -159,10 +164,14 @@ def test_columns_of_a_table(rewrite: Rewrite) -> None:
 
 
 def test_codes_of_a_table_stay(rewrite: Rewrite) -> None:
-    """A column has none if one of its words is longer, or if they are few, or mostly words."""
-    table = "id,Code,land,two,is,size\n1,US,US,US,NO,CAP\n2,NO,Asia,FR,ON,HAT\n3,FR,FR,FR,UP,BAG\n4,DE,DE,,DE,\n"
-    assert rewrite("a.csv", table, str.lower).decode() == (
-        "id,code,land,two,is,size\n1,US,us,us,no,cap\n2,NO,asia,fr,on,hat\n3,FR,fr,fr,up,bag\n4,DE,de,,de,\n"
+    """Short words are codes only in a column with three others, and not among more words."""
+    table = "id,Code,land,in,is,sum\n1,US,US,US,NO,PLN\n2,NO,Asia,FR,ON,HAT\n3,FR,FR,NO,UP,id\n4,DE,DE,,DE,m-2 w-full\n"
+    rows = [f"5,,NO,{word},," for word in ("A", "B", "C")]
+    written = (
+        "id,code,land,in,is,sum\n1,US,US,US,no,PLN\n2,NO,asia,FR,on,hat\n3,FR,FR,no,up,id\n4,DE,DE,,DE,m-2 w-full\n"
+    )
+    assert rewrite("a.csv", table + "\n".join(rows), str.lower).decode() == written + "\n".join(
+        row.replace(row[5:], row[5:].lower()) for row in rows
     )
 
 
