@@ -246,7 +246,8 @@ def test_a_column_that_a_table_names_keeps_its_header(rewrite: Rewrite) -> None:
     name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     parts = {
         "xl/workbook.xml": "<workbook/>",
-        "xl/sharedStrings.xml": f'<sst xmlns="{name}"><si><t>Price</t></si><si><t>The price</t></si><si><t>id</t></si></sst>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{name}"><si><t>Price</t></si><si><t>The price</t></si>'
+        "<si><t>id</t></si></sst>",
         "xl/tables/table1.xml": f'<table xmlns="{name}"><tableColumn id="1" name="Price"/></table>',
     }
     written = _part(rewrite("a.xlsx", _archive(parts)), "xl/sharedStrings.xml")
