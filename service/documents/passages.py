@@ -151,7 +151,7 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
 def _read_entry(passage: Passage) -> Passage:
     """Return a text of a program with its items, if it has cases, or spells characters as HTML does."""
     if CASES.search(passage.text):
-        branches = message_items(passage.text, plain_items)
+        branches = message_items(passage.text.replace("''", "\u2019"), plain_items)
         kept = "a message with cases" if branches is None else ""
         return passage._replace(items=branches, kept=kept, write_text=lambda text: text.replace("'", "\u2019"))
     if "&lt;/" in passage.text and "<" not in passage.text:
@@ -162,18 +162,20 @@ def _read_entry(passage: Passage) -> Passage:
     references = {unescape(raw): raw for raw in _REFERENCE.findall(words)}
     if not references or "&" in _REFERENCE.sub("", words).replace("&lt;", "").replace("&gt;", ""):
         return passage
-
-    def read(text: str) -> str:
-        return str(_REFERENCE.sub(lambda found: unescape(found[0]), text))
+    read = [Words(_decoded(item.text), item.run) if isinstance(item, Words) else item for item in items]
+    joined = regex.findall(r"\S+\u00a0\S+", _decoded(words))
 
     def write(text: str) -> str:
-        for pair in regex.findall(r"\S+\u00a0\S+", read(words)):  # models write plain spaces
+        for pair in joined:  # models write plain spaces
             text = text.replace(pair.replace("\u00a0", " "), pair)
         signs = {"&": "&amp;"} | references
         return str(regex.sub(r"&[lg]t;|.", lambda found: signs.get(found[0], found[0]), text, flags=regex.S))
 
-    decoded = [Words(read(item.text), item.run) if isinstance(item, Words) else item for item in items]
-    return passage._replace(items=decoded, write_text=write)
+    return passage._replace(items=read, write_text=write)
+
+
+def _decoded(text: str) -> str:
+    return str(_REFERENCE.sub(lambda found: unescape(found[0]), text))
 
 
 def reason_to_keep(text: str, context: str) -> str:

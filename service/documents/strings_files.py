@@ -62,10 +62,10 @@ def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:
     apostrophe = "''" if "''" in text else "\u2019"
     for found in _PROPERTY.finditer(text):
         value = _PROPERTY_ESCAPE.sub(_unescaped, _JOINT.sub("", found["value"]))
-        has_arguments = _ARGUMENT.search(value) is not None and "'" not in value.replace("''", "")
-        value = value.replace("''", "'") if has_arguments else value
-        write = partial(_property, is_ascii=is_ascii, apostrophe=apostrophe if has_arguments else "'")
-        yield Passage(found.span("value"), value, write, context="entry")
+        is_format = _ARGUMENT.search(value) and "'" not in value.replace("''", "")
+        write = partial(_property, is_ascii=is_ascii, apostrophe=apostrophe if is_format else "'")
+        words = value.replace("''", "'") if is_format else value
+        yield Passage(found.span("value"), words, write, context="entry")
 
 
 def _property(text: str, *, is_ascii: bool, apostrophe: str) -> str:
