@@ -5,19 +5,34 @@ pairs come in, a checkpoint and its figures come out.
 """
 
 import hashlib
+import json
 import logging
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import log
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+import sentencepiece
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import Progress
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
-from model.checkpoint import load_model
-from model.checkpoint_config import Direction, LanguageHint, Origin, content_id, load_config, load_tokenizer
+from model.checkpoint import load_model, save_checkpoint
+from model.checkpoint_config import (
+    WEIGHTS_FILE,
+    Direction,
+    LanguageHint,
+    Origin,
+    content_id,
+    load_config,
+    load_tokenizer,
+)
+from model.tokenizer import TRAINED_FILE, Tokenizer
 from model.training.config import Corpus, DataConfig, OptimiserConfig, TokenizerConfig, TrainConfig
 from model.training.corpora import Pair, load_corpus, read_pairs
 from model.training.evaluate import (
@@ -55,15 +70,18 @@ OPTIMISER: Final[dict[str, Any]] = {
 _START_SHARE: Final = 0.3
 """Costs a tenth of the gain, and keeps half of what would be forgotten."""
 _MOST_PIECES: Final = 1.5
-"""Tokens that the tokenizer makes of a translation, for each that the model wrote."""
+"""More tokens that the tokenizer makes of a translation, for each that the model wrote, are other ones."""
+_LONGEST_PIECE: Final = 100
+"""Bytes, so that the length of a piece's message is one byte."""
 _SHIPPED: Final = Path(__file__).parent / "pairs"
 
 
 class Texts(NamedTuple):
-    """Pairs to learn, and pairs of general text, whose translation should stay as good as it is."""
+    """Pairs to learn, pairs of general text, whose translation should stay as good, and pairs to measure by alone."""
 
     units: Sequence[Pair]
     general: Sequence[Pair] = ()
+    data: Sequence[Pair] = ()
 
 
 class AdaptOptions(NamedTuple):
@@ -113,7 +131,10 @@ def adapt(parent: Path, direction: Direction, texts: Texts, output: Path, option
     `ValueError` for an output of other texts or another model, `CheckpointError`, `MissingExtraError` and `OSError`.
     """
     run = _Adaptation(parent, direction, output / "texts", options.minutes)
-    units = run.filtered("units", texts.units)
+    data = run.readable("data", texts.data)
+    run.write("data", data)
+    asked = {pair.source for pair in data}
+    units = run.filtered("units", (pair for pair in texts.units if pair.source not in asked))
     if len(units) < LEAST_UNITS and not options.force:
         raise TrainingError(
             f"{len(units)} units are left, and {LEAST_UNITS} are needed: a tenth of fewer is too small to show whether "
@@ -129,9 +150,11 @@ def adapt(parent: Path, direction: Direction, texts: Texts, output: Path, option
     measured = {f"your texts, {len(kept)} units kept back": run.file("kept")}
     if tested:
         measured[f"general text, {len(tested)} units"] = run.file("tested")
+    if data:
+        measured[f"test data, {len(data)} units"] = run.file("data")
     before = [run.evaluate(parent, path) for path in measured.values()]
-    run.check_pieces(before[0])
-    held_back = {pair.source for pair in tested}
+    run.complete_tokenizer(before[0])
+    held_back = asked | {pair.source for pair in tested}
     run.replay([pair for pair in general if pair.source not in held_back], len(learned))
     config = run.experiment()
     checkpoint = train(config, run.directory, output, RunOptions(workers=0))
@@ -158,6 +181,18 @@ def shipped_pairs(direction: Direction) -> list[Pair]:
     return found
 
 
+def write_whole(path: Path, parts: Iterable[str]) -> None:
+    """Write a file, or leave it as it is and raise `TrainingError`."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise TrainingError(f"{path} cannot be written: {error.strerror}; free some space, and run it again") from None
+
+
 def _order(source: str) -> bytes:
     """A random order that is always the same."""
     return hashlib.sha256(source.encode()).digest()
@@ -172,6 +207,26 @@ def _split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.casefold()))
+
+
+def _with_target(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that also splits texts at the pieces of its vocabulary that its SentencePiece model lacks.
+
+    A vocabulary names the frequent pieces first, which tells a unigram model enough: the score is by Zipf's law.
+    """
+    model = tokenizer.files[TRAINED_FILE]
+    own = sentencepiece.SentencePieceProcessor(model_proto=model)
+    vocabulary: list[str] = json.loads(tokenizer.files["vocabulary.json"])
+    completed = model
+    for number, piece in enumerate(vocabulary, 1):
+        text = piece.encode()
+        if own.is_unknown(own.piece_to_id(piece)) and len(text) < _LONGEST_PIECE and not piece.startswith("<"):
+            # Messages of protobuf are joined as their bytes: this adds a `piece` to the model, with text and score.
+            score = struct.pack("<f", -log(number * log(len(vocabulary))))
+            fields = bytes([0x0A, len(text)]) + text + bytes([0x15]) + score
+            completed += bytes([0x0A, len(fields)]) + fields
+    files = {"source.model": model, "target.model": completed, "vocabulary.json": tokenizer.files["vocabulary.json"]}
+    return Tokenizer(files, tokenizer.prompt)
 
 
 def _compared(path: Path, before: Evaluation, after: Evaluation, own_words: frozenset[str]) -> Comparison:
@@ -210,22 +265,24 @@ class _Adaptation:
         return self.directory / f"{name}.{self._identity[:12]}.tsv"
 
     def write(self, name: str, pairs: Iterable[Pair]) -> None:
-        partial = self.file(name).with_suffix(".partial")
-        partial.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
-        partial.replace(self.file(name))
+        write_whole(self.file(name), (f"{source}\t{target}\n" for source, target in pairs))
 
     def filtered(self, name: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return the pairs that pass the trainer's filters; log how many do not, by reason."""
         self.write(name, pairs)
         kept, dropped = load_corpus(Corpus(path=Path(self.file(name).name)), self.experiment(), self.directory)
-        read = load_tokenizer(self._parent).encode_batch([pair.source for pair in kept], *self._direction.codes()[::-1])
-        longest = self._described.model.max_positions
-        readable = [pair for pair, ids in zip(kept, read, strict=True) if len(ids) <= longest]
-        dropped["longer than the model reads"] = len(kept) - len(readable)
         for reason, count in dropped.most_common():
-            if count:
-                logger.info("%s: %d left out: %s", name, count, reason)
-        return readable
+            logger.info("%s: %d left out: %s", name, count, reason)
+        return self.readable(name, kept)
+
+    def readable(self, name: str, pairs: Sequence[Pair]) -> list[Pair]:
+        """Return the pairs that the parent can read; log how many it cannot."""
+        tokenizer, longest = load_tokenizer(self._parent), self._described.model.max_positions
+        languages = self._direction.codes()[::-1]
+        kept = [pair for pair in pairs if len(tokenizer.encode(pair.source, *languages)) <= longest]
+        if len(kept) < len(pairs):
+            logger.info("%s: %d left out: longer than the model reads", name, len(pairs) - len(kept))
+        return kept
 
     def replay(self, general: Iterable[Pair], units: int) -> None:
         """Write general text, which the parent translates where nobody has, unless a stopped call has written it."""
@@ -251,16 +308,32 @@ class _Adaptation:
             found = translate_all(translator, sources, DecodingOptions(), lambda count: bar.advance(task, count))
         return {source: " ".join(each.text.split()) for source, each in zip(sources, found, strict=True) if each.ended}
 
-    def check_pieces(self, before: Evaluation) -> None:
-        """Raise `TrainingError` if a tokenizer of the source language alone would teach other pieces than are written.
+    def complete_tokenizer(self, before: Evaluation) -> None:
+        """Give a parent with a tokenizer of its source alone one of its target; raises `TrainingError` if it stays bad.
 
-        Argos has made such packages of models with a tokenizer for each language.
+        Argos has made such packages of models with a tokenizer for each language. What the parent writes tells.
         """
-        targets = load_tokenizer(self._parent).encode_targets(before.hypotheses, *self._direction.codes()[::-1])
-        if sum(map(len, targets)) > _MOST_PIECES * before.tokens:
+        if self._extra_pieces(before) <= _MOST_PIECES:
+            return
+        tokenizer = load_tokenizer(self._parent)
+        if tokenizer.files.keys() == {TRAINED_FILE, "vocabulary.json"}:
+            directory = self.directory / "parent"
+            weights = load_file(self._parent / WEIGHTS_FILE)
+            try:
+                save_checkpoint(directory, self._described, weights, _with_target(tokenizer), None)
+            except (OSError, SafetensorError) as error:
+                raise TrainingError(f"{directory} cannot be written: {error}") from None
+            self._parent = directory
+            logger.info("the model has no tokenizer for %s: its vocabulary makes one", self._direction.target)
+        if self._extra_pieces(before) > _MOST_PIECES:
             raise TrainingError(
                 f"{self._parent} has no tokenizer for {self._direction.target}: take the model as it was published"
             )
+
+    def _extra_pieces(self, before: Evaluation) -> float:
+        """Return the number of tokens that the tokenizer makes of a translation, for each that the parent wrote."""
+        targets = load_tokenizer(self._parent).encode_targets(before.hypotheses, *self._direction.codes()[::-1])
+        return sum(map(len, targets)) / before.tokens
 
     def own_words(self) -> frozenset[str]:
         """Return the words that several learned translations have, and those of general text do not."""
@@ -314,4 +387,4 @@ class _Adaptation:
         )
         update = {"max_sentence_tokens": theirs.max_sentence_tokens, "origin": origin}
         config = load_config(checkpoint).model_copy(update=update)
-        (checkpoint / "config.json").write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_whole(checkpoint / "config.json", [config.model_dump_json(indent=2) + "\n"])

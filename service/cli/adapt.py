@@ -42,6 +42,10 @@ def adapt(  # noqa: PLR0913  each is an option of the command
         list[Path] | None,
         typer.Option(help=f"Translations of general text, which the model should not forget: {_FILES}"),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help=f"Translations to compare the models on, too; none of them is learned: {_FILES}"),
+    ] = None,
     minutes: Annotated[float, typer.Option(min=0.01, help="Most minutes of training.")] = 30.0,
     report: Annotated[
         Path | None, typer.Option(help="Write figures and sentences side by side to this HTML file.")
@@ -55,7 +59,7 @@ def adapt(  # noqa: PLR0913  each is an option of the command
     The new model is OUTPUT/checkpoint, for `serve --model`.
     """
     from model.checkpoint_config import LanguageHint, load_config
-    from model.training.adapt import AdaptOptions, Texts
+    from model.training.adapt import AdaptOptions, Texts, write_whole
     from model.training.adapt import adapt as run
     from model.training.comparison_page import comparison_page
     from model.training.evaluate import find_direction
@@ -64,14 +68,14 @@ def adapt(  # noqa: PLR0913  each is an option of the command
     with reported():
         parent = ensure_imported(model, languages=LanguageHint(source, target))
         direction = find_direction(load_config(parent), LanguageHint(source, target))
-        pairs = Texts(_read(texts, direction), _read(general or (), direction))
+        pairs = Texts(*(_read(files or (), direction) for files in (texts, general, data)))
         adapted = run(parent, direction, pairs, output, AdaptOptions(minutes, force, model.name))
         if adapted is None:
             typer.echo("stopped; the same command goes on")
             return
         _show(adapted)
         if report is not None:
-            report.write_text(comparison_page(adapted.comparisons, direction), encoding="utf-8")
+            write_whole(report, [comparison_page(adapted.comparisons, direction)])
 
 
 def _read(files: Sequence[Path], direction: "Direction") -> list["Pair"]:

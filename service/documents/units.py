@@ -43,7 +43,7 @@ class UnitReport:
     """The number of units or texts that were left out, by the reason."""
 
     def in_words(self) -> list[str]:
-        return [f"{self.units:,} units", *(f"{count:,} left out: {why}" for why, count in self.left.most_common())]
+        return [f"{self.units:,} units", *(f"{count:,} left out: {why}" for why, count in (+self.left).most_common())]
 
 
 def read_units(path: Path, report: UnitReport, languages: Languages | None = None) -> Iterator[Unit]:

@@ -15,15 +15,17 @@ import torch
 from typer.testing import CliRunner
 
 from model.checkpoint import load_model, save_checkpoint
-from model.checkpoint_config import CheckpointConfig, Direction, load_config
+from model.checkpoint_config import CheckpointConfig, Direction, load_config, load_tokenizer
 from model.config import ModelConfig
 from model.tokenizer import TRAINED_FILE, Tokenizer
-from model.training.adapt import OPTIMISER, Comparison, shipped_pairs
+from model.training.adapt import OPTIMISER, Comparison, _with_target, shipped_pairs, write_whole
 from model.training.comparison_page import comparison_page
 from model.training.corpora import Pair
+from model.training.state import TrainingError
 from model.training.trainer import Trainer
 from service.cli.main import app
 from tests.conftest import WORDS, random_model
+from tests.disks import SmallDisk
 
 PAIRS = [(f"{a} {b} {c}", f"{c} {a}") for a in WORDS[:10] for b in WORDS[10:20] for c in WORDS[:4]]
 
@@ -66,8 +68,9 @@ def test_a_model_learns_from_a_memory(parent: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setattr("model.training.adapt.OPTIMISER", OPTIMISER | quick)
     texts = _tmx(tmp_path / "shop.tmx", [*PAIRS, PAIRS[0], ("the same", "the same")])
     general = _tmx(tmp_path / "general.tmx", [(f"{a} on {b}", f"{b} sur {a}") for a in WORDS[:5] for b in WORDS[5:10]])
+    data = _tmx(tmp_path / "data.tmx", [PAIRS[7], ("a cat of", "un chat de"), ("a dog of", "un chien de")])
     page, output = tmp_path / "report.html", tmp_path / "run"
-    command = (parent, "--texts", texts, "--general", general, "--output", output, "--report", page)
+    command = (parent, "--texts", texts, "--general", general, "--data", data, "--output", output, "--report", page)
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         code, printed, _ = _run(*command)
@@ -82,6 +85,9 @@ def test_a_model_learns_from_a_memory(parent: Path, tmp_path: Path, monkeypatch:
     assert "1 left out: a source once more" in printed
     assert re.search(r"your texts, 40 units kept back +│ BLEU +│ \d+\.\d +│ \d+\.\d", printed)
     assert "general text, 2 units" in printed
+    assert "test data, 3 units" in printed
+    [learned] = (text for name, text in kept.items() if name.startswith("learned"))
+    assert PAIRS[7][0] not in learned
     assert kept == {path.name: path.read_text() for path in (output / "texts").iterdir()}
     config, before = load_config(output / "checkpoint"), load_config(parent)
     assert config.origin is not None
@@ -91,7 +97,7 @@ def test_a_model_learns_from_a_memory(parent: Path, tmp_path: Path, monkeypatch:
     with (output / "log.csv").open(newline="") as log:
         losses = [float(row["validation_loss"]) for row in csv.DictReader(log) if row["validation_loss"]]
     assert min(losses) < losses[0] - 0.1, "the first is the parent's"
-    assert page.read_text().count("<tr>") == 2 * 6 + 30 + 2
+    assert page.read_text().count("<tr>") == 3 * 6 + 30 + 2 + 3
 
 
 def test_the_old_model_translates_general_text_that_has_no_translation(
@@ -131,14 +137,41 @@ def test_mistakes_get_one_line(
     assert message in line
 
 
-def test_a_model_with_a_tokenizer_for_its_source_alone_is_refused(
+def test_the_vocabulary_makes_a_tokenizer_for_the_target(tokenizer: Tokenizer) -> None:
+    model = tokenizer.files[TRAINED_FILE]
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+    vocabulary = [*map(pieces.id_to_piece, range(320)), "<extra>", "\u2581zibeline", "s"]
+    alone = Tokenizer({TRAINED_FILE: model, "vocabulary.json": json.dumps(vocabulary).encode()})
+    completed = _with_target(alone)
+    [ids] = completed.encode_targets(["the zibelines"])
+    assert ids[-3:] == [321, vocabulary.index("s"), completed.eos_id]
+    assert completed.decode(ids) == "the zibelines"
+    assert completed.encode("the zibelines") == alone.encode("the zibelines")
+
+
+def test_a_file_is_written_whole_or_stays(disk: SmallDisk) -> None:
+    page = disk.path / "page.html"
+    write_whole(page, ["old"])
+    disk.fill()
+    with pytest.raises(TrainingError, match=r"/page\.html cannot be written: No space left on device; free some space"):
+        write_whole(page, ["new" * 2_000])
+    assert page.read_text() == "old"
+    assert {path.name for path in disk.path.iterdir()} == {"page.html", "filling"}
+
+
+def test_a_model_without_a_tokenizer_for_its_target_is_refused(
     parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If its vocabulary does not make one either."""
     monkeypatch.setattr("model.training.adapt._MOST_PIECES", 0.0)
+    monkeypatch.setattr("model.training.adapt.shipped_pairs", lambda direction: [])
     texts = _tmx(tmp_path / "shop.tmx", PAIRS)
     code, _, errors = _run(parent, "--texts", texts, "--output", tmp_path / "run")
     assert code == 2
     assert "has no tokenizer for fr" in errors
+    completed, before = tmp_path / "run" / "texts" / "parent", load_model(parent).state_dict()
+    assert all(tensor.equal(before[name]) for name, tensor in load_model(completed).state_dict().items())
+    assert "target.model" in load_tokenizer(completed).files
 
 
 def test_a_model_that_cannot_be_trained_is_refused(parent: Path, tmp_path: Path) -> None:
