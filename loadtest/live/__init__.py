@@ -1,1 +1,1 @@
-"""Quality over latency of live translation, and the number of speakers that a server carries."""
+"""Speakers of live translation at a server: how long an update takes, and whether committed text stays."""

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -195,13 +194,3 @@ def _address(url: str) -> str:
 
 async def _say(socket: ClientConnection, message: object) -> None:
     await socket.send(json.dumps(message))
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return a row of a Markdown table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; the first row has the names of its columns."""
-    return "\n".join([row(rows[0]), "|" + "---|" * len(rows[0]), *map(row, rows[1:])])
