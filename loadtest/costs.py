@@ -23,21 +23,23 @@ def main(
     requests: Annotated[int, typer.Option(min=1, help="Requests of one sentence each.")] = 2000,
     in_flight: Annotated[int, typer.Option(min=1, help="Requests in flight at any time.")] = 32,
     stream: Annotated[bool, typer.Option(help="Translate as server-sent events.")] = True,
+    options: Annotated[str, typer.Option(help="More fields of each request, as JSON: '{\"beam_size\": 4}'.")] = "{}",
 ) -> None:
     """Translate sentences in a closed loop; print the processor time of the HTTP process and of the engines."""
+    body = {**LANGUAGES, "stream": stream, **json.loads(options)}
     with run_server(flags or []) as server:
-        figures = asyncio.run(_costs(server, requests, in_flight, stream))
-    asked = {"requests": requests, "in_flight": in_flight, "stream": stream}
+        figures = asyncio.run(_costs(server, requests, in_flight, body))
+    asked = {"requests": requests, "in_flight": in_flight, "body": body}
     typer.echo(json.dumps(asked | figures, indent=1))
 
 
-async def _costs(server: Server, requests: int, in_flight: int, stream: bool) -> dict[str, Any]:
+async def _costs(server: Server, requests: int, in_flight: int, body: dict[str, Any]) -> dict[str, Any]:
     texts = random.Random(_SEED).choices(SENTENCES, k=requests)
     async with connect(server) as client:
 
         async def lane(texts: Iterator[str]) -> None:
             for text in texts:
-                answer = await client.post("/translate", json={"q": text, **LANGUAGES, "stream": stream})
+                answer = await client.post("/translate", json={"q": text, **body})
                 if answer.is_error or "event: error" in answer.text:
                     raise ServerFailed(f"{text!r}: {answer.text}")
 

@@ -13,7 +13,8 @@ from loadtest.costs import main
 def test_costs_add_up() -> None:
     app = typer.Typer()
     app.command()(main)
-    result = CliRunner().invoke(app, ["--requests", "60", "--in-flight", "8", "--", "--replicas", "1"])
+    asked = ["--requests", "60", "--in-flight", "8", "--options", '{"beam_size": 2}', "--", "--replicas", "1"]
+    result = CliRunner().invoke(app, asked)
     assert result.exit_code == 0, result.output
     seen = json.loads(result.stdout)
     assert seen["generated_tokens"] > 60
