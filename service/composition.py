@@ -21,8 +21,8 @@ from service.observability.metrics import Metrics
 from service.registry.configured_models import configured_models
 from service.registry.directory import ModelsDirectory
 from service.registry.memory_budget import MemoryBudget
-from service.registry.on_demand import PublicModels
 from service.registry.process_memory import MEGABYTE
+from service.registry.public_models import PublicModels
 from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel

@@ -16,7 +16,7 @@ from service.registry.importing import InterruptedImport
 from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
-from service.registry.on_demand import OnDemandModels, PublicModels
+from service.registry.public_models import OnDemandModels, PublicModels
 from service.registry.routing import Routes
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel

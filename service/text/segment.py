@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 
-PLACEHOLDER: Final = "X"
+STAND_IN: Final = "X"
 """The word a model reads instead of copied characters. Of the words tried, it disturbs the translation least."""
 
 
@@ -151,7 +151,7 @@ class Segment(NamedTuple):
             # A model reads XusX as one word.
             before, after = sentence[max(term.start - 1, 0) : term.start], sentence[term.end : term.end + 1]
             words += " " if term.has_placeholder and is_word_character(before) and done < term.start else ""
-            inside = PLACEHOLDER if term.has_placeholder else sentence[term.start : term.end]
+            inside = STAND_IN if term.has_placeholder else sentence[term.start : term.end]
             places.append((len(words), len(words) + len(inside)))
             words += inside + (" " if term.has_placeholder and is_word_character(after) else "")
             replaced.append((start, len(words)))

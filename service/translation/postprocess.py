@@ -10,12 +10,12 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
-from service.text.segment import PLACEHOLDER, Aligned, Segment, Term, has_words, is_word_character
+from service.text.segment import STAND_IN, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
 
 # Also matches the X of an x-ray: rayons X.
-_LIKE_PLACEHOLDER: Final = re.compile(rf"(?<![a-z]){PLACEHOLDER}(?![a-z])", re.IGNORECASE)
+_LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
 _APOSTROPHES: Final = ("'", "’")
 
 Spans = Sequence[tuple[int, int] | None]
@@ -38,7 +38,7 @@ class StreamingPostprocessor:
         self._numbers = NumberRepair(words, segment.languages)
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
-        self._drops_placeholders = 0 < placeholders == len(_LIKE_PLACEHOLDER.findall(words))
+        self._drops_placeholders = 0 < placeholders == len(_LIKE_STAND_IN.findall(words))
         self._held_placeholder = ""
         self._term: int | None = None
         self._written: frozenset[int] = frozenset()
@@ -133,7 +133,7 @@ class StreamingPostprocessor:
     def _without_placeholder(self, text: str) -> str:
         """Drop a placeholder that stands for no term; hold it back, as it may still become a word."""
         held, self._held_placeholder = self._held_placeholder, ""
-        if self._drops_placeholders and (held + text).strip() in ("", PLACEHOLDER):
+        if self._drops_placeholders and (held + text).strip() in ("", STAND_IN):
             self._held_placeholder = held + text
             return ""
         return held + text if text[:1].isalnum() or not held.strip() else text

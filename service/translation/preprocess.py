@@ -13,7 +13,7 @@ from service.text.glossary import Finder
 from service.text.html import split_attribute, split_html
 from service.text.language_codes import foreign_letters
 from service.text.light_markup import split_light_markup, split_sentences
-from service.text.segment import PLACEHOLDER, Segment, Term
+from service.text.segment import STAND_IN, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
 from service.text.unwritable import Unwritable
@@ -204,9 +204,9 @@ class Preprocessor:
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
         """Convert a term for the engine; copied terms are read and written as placeholders."""
         inside = [number for number, span in enumerate(spans) if span and span[0] < place[1] and span[1] > place[0]]
-        words = PLACEHOLDER if term.has_placeholder else term.translation
+        words = STAND_IN if term.has_placeholder else term.translation
         # A tokenizer may drop characters: then the model cannot read the term, or write its translation.
-        ids = self._tokenizer.encode_term(words) or self._tokenizer.encode_term(PLACEHOLDER)
+        ids = self._tokenizer.encode_term(words) or self._tokenizer.encode_term(STAND_IN)
         return GivenTerm(min(inside, default=0), max(inside, default=-1) + 1, ids)
 
     def _fits(self, segment: Segment) -> bool:

@@ -12,10 +12,10 @@ from service.errors import NotReady
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.store import Sizes, Store
-from service.registry import loading, on_demand
+from service.registry import loading, public_models
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
-from service.registry.on_demand import OnDemandModels, PublicModels
+from service.registry.public_models import OnDemandModels, PublicModels
 from service.registry.registry import ModelRegistry
 from service.registry.remote_model import RemoteModel
 from service.registry.scan import FoundModel
@@ -129,9 +129,9 @@ async def test_an_index_that_cannot_be_read_is_read_later(monkeypatch: pytest.Mo
         return result
 
     cached: dict[HubName, Sequence[Direction]] = {}
-    monkeypatch.setattr(on_demand, "list_in_background", list_in_background)
-    monkeypatch.setattr(on_demand, "cached_models", lambda index: cached)
-    monkeypatch.setattr(on_demand, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(public_models, "list_in_background", list_in_background)
+    monkeypatch.setattr(public_models, "cached_models", lambda index: cached)
+    monkeypatch.setattr(public_models, "_RETRY_SECONDS", 0.01)
 
     def nothing(*_: object) -> ServedModel:
         raise AssertionError
@@ -174,8 +174,8 @@ async def test_an_unexpected_error_of_the_index_is_a_problem_too(monkeypatch: py
     async def list_in_background(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(on_demand, "list_in_background", list_in_background)
-    monkeypatch.setattr(on_demand, "cached_models", lambda index: {})
+    monkeypatch.setattr(public_models, "list_in_background", list_in_background)
+    monkeypatch.setattr(public_models, "cached_models", lambda index: {})
     models = OnDemandModels(PublicModels(HubOptions(), HubIndex("argos")), [], _never, lambda: None)
     await models.offer()
     assert models.problem is not None
@@ -187,7 +187,7 @@ async def test_only_idle_models_that_are_offered_on_demand_leave_the_disk(
     pinned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Tokenizer
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(on_demand, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(public_models, "_IDLE_SECONDS", 0.0)
     for each in ("argos:en-de", "argos:en-fr"):
         made = tmp_path / each
         write_model(made, tokenizer, "en-de")
