@@ -22,6 +22,7 @@ from tests.deploy.conftest import ROOT, find_prometheus
 from tests.system.conftest import free_port, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import stream
+from tests.waiting import wait_for
 
 RULES = ROOT / "deploy/prometheus/rules.yml"
 DASHBOARD = DASHBOARDS / "dragoman.json"
@@ -118,10 +119,7 @@ def test_the_dashboard_s_panels_lie_side_by_side() -> None:
 
 
 def _wait_for(prometheus: Prometheus, expression: str, value: float) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while prometheus.values(expression) != [value]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: prometheus.values(expression) == [value], PATIENCE_SECONDS)
 
 
 @contextmanager

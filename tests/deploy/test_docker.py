@@ -29,6 +29,7 @@ from model.tokenizer import Tokenizer
 from tests.deploy.conftest import ROOT
 from tests.deploy.test_image import CONSTRAINTS
 from tests.service.hub.servers import file_server, publish_repository
+from tests.waiting import wait_for
 
 PROJECT: Final = "dragoman-test"
 IMAGE: Final = f"{PROJECT}-dragoman"
@@ -47,13 +48,6 @@ def _run(*command: str, environment: Mapping[str, str] | None = None, check: boo
     )
     assert not check or done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout + done.stderr
-
-
-def _until(is_so: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {is_so}"
-        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +193,7 @@ def test_the_image_serves_and_drains_with_no_rights_and_no_writable_place(image:
     container = _run("docker", "run", "--detach", *confined, *settings, image).strip()
     inspect = ("docker", "inspect", "--format", "{{.State.Health.Status}}", container)
     try:
-        _until(lambda: _run(*inspect).strip() == "healthy", 120)
+        wait_for(lambda: _run(*inspect).strip() == "healthy", 120, pause=0.5)
         assert _run("docker", "exec", container, "id", "-u").strip() == "10001"
         for place in ("/", "/tmp", "/opt/venv"):
             # As root, whom no mode of a directory keeps from it.
@@ -259,8 +253,8 @@ def test_compose_serves_watches_and_drains(image: str) -> None:
         confined = "{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}}"
         assert _run("docker", "inspect", "--format", confined, container).strip() == "true [ALL]"
         assert _run("docker", "port", container).strip() == "5000/tcp -> 127.0.0.1:5000"
-        _until(_is_watched, 90)
-        _until(_locust_translates, 60)
+        wait_for(_is_watched, 90, pause=0.5)
+        wait_for(_locust_translates, 60, pause=0.5)
         # Or they would be stopped first, and the long translation might end meanwhile.
         _run(*COMPOSE, "rm", "--stop", "--force", "locust", "prometheus")
         _assert_drains(container, 3000, *COMPOSE, "down", "--volumes")

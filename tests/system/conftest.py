@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ import pytest
 
 from service.settings import EMBEDDED_MODEL
 from tests.system.documented import DocumentedStatuses
+from tests.waiting import wait_for
 
 START_SECONDS = 180.0
 ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
@@ -65,16 +65,14 @@ class Server:
         return answer.json()
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        def is_ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()
             try:
-                if httpx.get(f"{self.url}/readyz").status_code == 200:
-                    return
+                return httpx.get(f"{self.url}/readyz").status_code == 200
             except httpx.TransportError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"not ready after {START_SECONDS} s: {self.log.read_text()}")
+                return False
+
+        wait_for(is_ready, pause=0.05, otherwise=self.log.read_text)
 
     def metric(self, name: str, labels: str = "") -> float:
         """A sample's value, summed over its label sets that contain `labels`."""
@@ -91,32 +89,23 @@ class Server:
         return sum(float(value) for key, value in samples if labels in key)
 
     def wait_for_metric(self, name: str, expected: float, labels: str = "", seconds: float = 10.0) -> None:
-        deadline = time.monotonic() + seconds
-        while (value := self.metric(name, labels)) != expected:
-            assert time.monotonic() < deadline, f"{name} is {value}, expected {expected}"
-            time.sleep(0.01)
+        def difference() -> str:
+            return f"{name} is {self.metric(name, labels)}, expected {expected}"
+
+        wait_for(lambda: self.metric(name, labels) == expected, seconds, otherwise=difference)
 
     def wait_for_more(self, name: str, before: float) -> None:
         """Wait until a counter has grown."""
-        deadline = time.monotonic() + START_SECONDS
-        while self.metric(name) <= before:
-            assert time.monotonic() < deadline, f"{name} is still {before}"
-            time.sleep(0.002)
+        wait_for(lambda: self.metric(name) > before, pause=0.002)
 
     def wait_until_busy(self) -> None:
         """Wait until an engine decodes something."""
-        deadline = time.monotonic() + START_SECONDS
         with httpx.Client(base_url=self.url) as client:  # one connection: some work is done within milliseconds
-            while not self.sample(client.get("/metrics").text, "dragoman_slots_used"):
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            wait_for(lambda: self.sample(client.get("/metrics").text, "dragoman_slots_used"), pause=0.005)
 
     def wait_until_waiting(self) -> None:
         """Wait until a sentence waits for a slot."""
-        deadline = time.monotonic() + START_SECONDS
-        while not self.metric("dragoman_requests_waiting"):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_for(lambda: self.metric("dragoman_requests_waiting"), pause=0.005)
 
     def has_processes(self) -> bool:
         """Return whether any process of the server's process group is left, engines included."""
@@ -128,18 +117,11 @@ class Server:
 
     def wait_until_gone(self) -> None:
         """Wait until the system has removed the killed processes."""
-        deadline = time.monotonic() + START_SECONDS
-        while self.has_processes():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: not self.has_processes())
 
     def wait_for_engine(self) -> int:
         """The process id of the only engine, once there is one."""
-        deadline = time.monotonic() + START_SECONDS
-        while not (pids := self.engine_pids()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        [pid] = pids
+        [pid] = wait_for(self.engine_pids)
         return pid
 
     def zygotes(self) -> list[int]:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests.system.conftest import Server, StartServer, free_port, processor_seconds, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
+from tests.waiting import wait_for
 
 CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 
@@ -155,10 +155,7 @@ def test_an_engine_that_cannot_be_started_for_want_of_descriptors_is_tried_again
     # Of those that are open, none is lost; no new one can be had.
     limited(5)
     os.kill(engine, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while "could not be run" not in crowded.log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: "could not be run" in crowded.log.read_text(), 30)
     limited(1000)
     crowded.wait_until_ready()
     answer = httpx.post(f"{crowded.url}/translate", json=CAT, timeout=60)

@@ -115,13 +115,6 @@ def test_a_server_s_own_deadline(start_server: StartServer) -> None:
         assert (response.status_code, response.json()["code"]) == (504, "deadline_exceeded")
 
 
-def test_a_model_py_where_the_server_is_started_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text("raise SystemExit('not ours')")
-    command = [sys.executable, "-P", "-m", "service", "translate", "I see a cat."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "Je vois un chat.\n", done.stderr
-
-
 async def test_an_engine_that_dies_under_a_storm_of_requests(start_server: StartServer) -> None:
     """Submitting and cancelling while it dies: every request has an outcome, and none stays behind."""
     with start_server("--slots", "4", "--max-waiting", "1000") as server:

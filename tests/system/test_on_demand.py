@@ -3,7 +3,6 @@
 import io
 import json
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
 
 from loadtest.bench.ctranslate2_model import specification
 from tests.model.formats.conftest import pieces_of
+from tests.waiting import wait_for
 
 BODY = {"q": "The cat sat.", "max_new_tokens": 8}
 
@@ -128,10 +128,7 @@ def test_the_disk_is_bounded_and_a_removed_model_comes_back(index: FileServer, s
     with start_server(*flags, "--max-models-memory-mb", "31", constants={POLL: 0.2}) as server:
         first = _post(server, "de", "en").json()
         assert _post(server, "en", "fr").status_code == 200
-        deadline = time.monotonic() + START_SECONDS
-        while _states(server) != {"argos:de-en": "remote", "argos:en-fr": "ready"}:
-            assert time.monotonic() < deadline, _states(server)
-            time.sleep(0.05)
+        wait_for(lambda: _states(server) == {"argos:de-en": "remote", "argos:en-fr": "ready"})
         assert _post(server, "de", "en").json() == first
 
 

@@ -1,6 +1,7 @@
 """The promises of `/openapi.json`, tried by schemathesis on a real server."""
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -93,6 +94,7 @@ def test_schemathesis_finds_nothing_behind_keys_and_in_glossaries(tmp_path: Path
 def test_every_answer_is_documented(server: Server) -> None:
     schema = httpx.get(f"{server.url}/openapi.json").json()
     assert {"/translate", "/translate/stream", "/detect", "/languages", "/v2/translate"} <= set(schema["paths"])
+    assert set(re.findall(r"#/components/schemas/(\w+)", str(schema))) <= set(schema["components"]["schemas"])
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             responses = operation["responses"]

@@ -5,14 +5,14 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterable
 
 import httpx
 import pytest
 
 from tests.system.answers import translate
-from tests.system.conftest import START_SECONDS, Server, StartServer
+from tests.system.conftest import Server, StartServer
+from tests.waiting import wait_for
 
 
 async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> None:
@@ -23,13 +23,6 @@ async def test_languages_probes_and_documentation(client: httpx.AsyncClient) -> 
     for path in ("/livez", "/readyz", "/health"):
         assert (await client.get(path)).json() == {"status": "ok"}
     assert (await client.get("/docs")).status_code == 200
-    openapi = (await client.get("/openapi.json")).json()
-    paths = openapi["paths"]
-    assert {"/translate", "/translate/stream", "/languages", "/livez", "/readyz", "/metrics"} <= set(paths)
-    assert "max_new_tokens" in str(paths["/translate"]["post"]["requestBody"])
-    for reference in re.findall(r"#/components/schemas/(\w+)", str(openapi)):
-        assert reference in openapi["components"]["schemas"]
-    assert not any("422" in operation["responses"] for path in paths.values() for operation in path.values())
 
 
 async def test_head_is_get_without_a_body(client: httpx.AsyncClient, server: Server) -> None:
@@ -108,10 +101,7 @@ async def test_metrics_tell_of_engines_that_say_nothing(start_server: StartServe
 
 def _wait_for(server: Server, **metrics: float) -> None:
     """Wait until all metrics have these values at one moment."""
-    deadline = time.monotonic() + START_SECONDS
-    while metrics != (seen := _at_once(server, metrics)):
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.01)
+    wait_for(lambda: _at_once(server, metrics) == metrics, otherwise=lambda: _at_once(server, metrics))
 
 
 def _at_once(server: Server, names: Iterable[str]) -> dict[str, float]:

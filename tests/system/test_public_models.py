@@ -2,10 +2,9 @@
 
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
@@ -16,8 +15,7 @@ from tests.service.hub.servers import COMMIT, Answer, FileServer, file_server, p
 from tests.system.caches import make_cache
 from tests.system.conftest import START_SECONDS, Server, StartServer
 from tests.system.models import write_model
-
-Result = TypeVar("Result")
+from tests.waiting import wait_for
 
 FRENCH = "acme/en-fr"
 GERMAN = "acme/de-en"
@@ -46,25 +44,17 @@ def _translate(server: Server, source: str, target: str) -> httpx.Response:
     return httpx.post(f"{server.url}/translate", json=body, timeout=60.0)
 
 
-def _until(ask: Callable[[], Result | None]) -> Result:
-    deadline = time.monotonic() + START_SECONDS
-    while (answer := ask()) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return answer
-
-
 def _wait_for_readiness(server: Server, reason: str) -> None:
     """Wait until the server is not ready for this reason."""
 
-    def ask() -> bool | None:
+    def is_so() -> bool:
         try:
             answer = httpx.get(f"{server.url}/readyz")
         except httpx.TransportError:
-            return None
-        return True if re.search(reason, answer.json().get("error", "")) else None
+            return False
+        return bool(re.search(reason, answer.json().get("error", "")))
 
-    _until(ask)
+    wait_for(is_so)
 
 
 def _models(server: Server) -> dict[str, dict[str, Any]]:
@@ -81,7 +71,7 @@ def test_a_name_is_downloaded_before_readiness_and_needs_no_network_later(
         assert _translate(started, "en", "fr").status_code == 503
         assert _models(started)[f"hf:{FRENCH}"]["state"] == "downloading"
         assert started.metric("dragoman_models", 'state="downloading"') == 1
-        _until(lambda: 0.0 < started.metric("dragoman_model_download_ratio", f"hf:{FRENCH}") < 1.0 or None)
+        wait_for(lambda: 0.0 < started.metric("dragoman_model_download_ratio", f"hf:{FRENCH}") < 1.0)
         gate.set()
         started.wait_until_ready()
         expected = _translate(server, "en", "fr").json()
@@ -103,7 +93,7 @@ def test_other_models_serve_during_a_download_and_beside_one_that_cannot_be_had(
     listed = tmp_path / "models.txt"
     listed.write_text(f"# two that are there, and one that nobody has\n{FRENCH}\nhf:{GERMAN}\n\nacme/none\n")
     with start_server("--models", str(listed), ready=False) as server:
-        _until(lambda: _translates(server))
+        wait_for(lambda: _translates(server))
         assert httpx.get(f"{server.url}/readyz").status_code == 503
         answer = _translate(server, "de", "fr")
         assert answer.status_code == 503
@@ -118,11 +108,11 @@ def test_other_models_serve_during_a_download_and_beside_one_that_cannot_be_had(
         assert _translate(server, "xx", "fr").status_code == 400
 
 
-def _translates(server: Server) -> bool | None:
+def _translates(server: Server) -> bool:
     try:
-        return True if _translate(server, "en", "fr").status_code == 200 else None
+        return _translate(server, "en", "fr").status_code == 200
     except httpx.TransportError:
-        return None
+        return False
 
 
 def test_a_server_whose_only_model_cannot_be_had_says_why(hub: FileServer, start_server: StartServer) -> None:

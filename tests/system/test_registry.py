@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tests.system.conftest import POLL, START_SECONDS, Server, StartServer
 from tests.system.models import write_model
 from tests.system.sentences import LONG_TEXT
 from tests.system.sse import Event, read_events, text_of
+from tests.waiting import wait_for
 
 OFTEN = {POLL: 0.1}
 
@@ -32,10 +32,11 @@ def _models(server: Server) -> dict[str, dict[str, Any]]:
 
 def _wait_for(server: Server, expected: dict[str, str]) -> None:
     """Wait until exactly these models are in these states."""
-    deadline = time.monotonic() + START_SECONDS
-    while sorted((each["name"], each["state"]) for each in _list(server)) != sorted(expected.items()):
-        assert time.monotonic() < deadline, _list(server)
-        time.sleep(0.05)
+
+    def is_so() -> bool:
+        return sorted((each["name"], each["state"]) for each in _list(server)) == sorted(expected.items())
+
+    wait_for(is_so, otherwise=lambda: _list(server))
 
 
 def _translated(server: Server, q: str, source: str, target: str, **options: object) -> str:

@@ -4,8 +4,7 @@ import os
 import shutil
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import pytest
 
 from service.settings import EMBEDDED_MODEL
 from tests.system.caches import imported, make_cache
-from tests.system.conftest import START_SECONDS, Server, children, free_port, run_server
+from tests.system.conftest import Server, children, free_port, run_server
+from tests.waiting import wait_for
 
 _DRAIN_SECONDS = 1.0
 _FLAGS = ("--drain-seconds", str(_DRAIN_SECONDS))
@@ -57,20 +57,13 @@ def _ends(server: Server) -> None:
     server.wait_until_gone()
 
 
-def _until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_an_import_that_hangs_beside_a_running_server(
     environment: dict[str, str], foreign: Path, tmp_path: Path
 ) -> None:
     with run_server(
         tmp_path / "log", *_FLAGS, "--models", str(foreign), ready=False, environment=environment
     ) as server:
-        _until(lambda: imported(tmp_path / "cache"))
+        wait_for(lambda: imported(tmp_path / "cache"))
         _ends(server)
     assert imported(tmp_path / "cache") == []
 
@@ -79,7 +72,7 @@ def test_an_import_that_hangs_before_the_start(environment: dict[str, str], fore
     model = foreign / "foreign.argosmodel"
     with run_server(tmp_path / "log", *_FLAGS, "--model", str(model), ready=False, environment=environment) as server:
         zygote_and_import = 2
-        _until(lambda: imported(tmp_path / "cache") and len(children(server.process.pid)) == zygote_and_import)
+        wait_for(lambda: imported(tmp_path / "cache") and len(children(server.process.pid)) == zygote_and_import)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(_PROMISED_SECONDS) == 128 + signal.SIGTERM
         server.wait_until_gone()

@@ -18,6 +18,7 @@ from service.client import Client, Refused
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED, KeyedServer
 from tests.system.conftest import Server
 from tests.system.sentences import LONG_TEXT
+from tests.waiting import wait_for
 
 
 def test_every_way_to_bring_a_key(keyed: KeyedServer) -> None:
@@ -151,11 +152,8 @@ def test_our_client_and_command_bring_a_key(keyed: KeyedServer, monkeypatch: pyt
 
 
 def _log_with(server: Server, line: str) -> str:
-    deadline = time.monotonic() + 10
-    while line not in (log := server.log.read_text()):
-        assert time.monotonic() < deadline, log
-        time.sleep(0.01)
-    return log
+    wait_for(lambda: line in server.log.read_text(), 10, otherwise=server.log.read_text)
+    return server.log.read_text()
 
 
 def test_the_log_holds_neither_text_nor_key(keyed: KeyedServer) -> None:

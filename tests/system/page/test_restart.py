@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from playwright.sync_api import Browser, Page
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server, free_port, run_server
 from tests.system.sentences import SENTENCES
+from tests.waiting import wait_for
 
 pytestmark = needs_chromium
 
@@ -51,10 +51,8 @@ def _alone(server: Server, text: str) -> str:
 
 def _wait(page: Page, condition: str) -> None:
     """Wait until all streams fulfil a condition."""
-    deadline = time.monotonic() + SECONDS
-    while not page.evaluate(f"window.streams.every(stream => {condition})"):
-        assert time.monotonic() < deadline, page.evaluate("window.streams")
-        time.sleep(0.05)
+    all_do = f"window.streams.every(stream => {condition})"
+    wait_for(lambda: page.evaluate(all_do), SECONDS, otherwise=lambda: page.evaluate("window.streams"))
 
 
 def test_event_sources_go_on_on_the_server_that_is_started_again(browser: Browser, tmp_path: Path) -> None:
