@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple
 from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
 from model.user_cache import user_cache
-from service.process.interpreter import python_command
+from service.process.interpreter import python_command, run_command
 
 logger = logging.getLogger(__name__)
 
@@ -44,18 +43,7 @@ def ensure_imported(path: Path, limits: ImportLimits = DEFAULT_LIMITS, *, langua
     """
     place = _native_path(path)
     if not place.exists():
-        with _import_command(place, path, limits, languages) as command:
-            try:
-                done = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    timeout=limits.seconds,
-                )
-            except subprocess.TimeoutExpired:
-                raise _too_slow(path, limits) from None
-            _check(done.returncode, done.stderr)
+        asyncio.run(_import(place, path, limits, languages))
     return place
 
 
@@ -63,20 +51,17 @@ async def import_in_background(path: Path, limits: ImportLimits = DEFAULT_LIMITS
     """Do the same as `ensure_imported` without blocking; a cancelled import leaves no files."""
     place = await asyncio.to_thread(_native_path, path)
     if not place.exists():
-        with _import_command(place, path, limits) as command:
-            pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-            process = await asyncio.create_subprocess_exec(*command, stdin=nowhere, stdout=nowhere, stderr=pipe)
-            try:
-                async with asyncio.timeout(limits.seconds):
-                    _, stderr = await process.communicate()
-            except BaseException as error:
-                process.kill()
-                await process.wait()
-                if isinstance(error, TimeoutError):
-                    raise _too_slow(path, limits) from None
-                raise
-            _check(await process.wait(), stderr)
+        await _import(place, path, limits, ANY)
     return place
+
+
+async def _import(place: Path, path: Path, limits: ImportLimits, languages: LanguageHint) -> None:
+    with _import_command(place, path, limits, languages) as command:
+        try:
+            done = await run_command(command, limits.seconds)
+        except TimeoutError:
+            raise CheckpointError(f"{path}: its import was not finished after {limits.seconds} s") from None
+        _check(done.status, done.stderr)
 
 
 def _native_path(path: Path) -> Path:
@@ -89,9 +74,7 @@ def _native_path(path: Path) -> Path:
 
 
 @contextmanager
-def _import_command(
-    place: Path, path: Path, limits: ImportLimits, languages: LanguageHint = ANY
-) -> Iterator[list[str]]:
+def _import_command(place: Path, path: Path, limits: ImportLimits, languages: LanguageHint) -> Iterator[list[str]]:
     """Yield the command that imports `path`, and move its output to `place` at the end."""
     logger.info("importing %s, once", path)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -106,10 +89,6 @@ def _import_command(
         except OSError:
             if not place.exists():  # otherwise another server has imported the same
                 raise
-
-
-def _too_slow(path: Path, limits: ImportLimits) -> CheckpointError:
-    return CheckpointError(f"{path}: its import was not finished after {limits.seconds} s")
 
 
 def _check(code: int, stderr: bytes) -> None:

@@ -17,7 +17,7 @@ from model.checkpoint_config import Direction
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.progress import Report
-from service.process.interpreter import python_command
+from service.process.interpreter import python_command, run_command
 from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 
 logger = logging.getLogger(__name__)
@@ -62,22 +62,14 @@ async def pull_in_background(
 async def list_in_background(index: HubIndex) -> Mapping[HubName, Sequence[Direction]]:
     """Return the models of an index, each without its revision, with their directions. Raises `TemporaryHubError`."""
     command = python_command("-m", "service", "models", "--available", index.source, "--json")
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
     try:
-        async with asyncio.timeout(_LIST_SECONDS):
-            listed, printed = await process.communicate()
-    except BaseException as error:
-        process.kill()
-        await process.wait()
-        if isinstance(error, TimeoutError):
-            raise TemporaryHubError(f"{index} cannot be listed: no end after {_LIST_SECONDS:.0f} s") from None
-        raise
-    if process.returncode:
-        reason = printed.decode(errors="replace").strip().removeprefix("dragoman: ")
-        raise TemporaryHubError(reason or f"{index} cannot be listed: the process ended with {process.returncode}")
-    rows = msgspec.json.decode(listed, type=list[_Row])
+        done = await run_command(command, _LIST_SECONDS)
+    except TimeoutError:
+        raise TemporaryHubError(f"{index} cannot be listed: no end after {_LIST_SECONDS:.0f} s") from None
+    if done.status:
+        reason = done.stderr.decode(errors="replace").strip().removeprefix("dragoman: ")
+        raise TemporaryHubError(reason or f"{index} cannot be listed: the process ended with {done.status}")
+    rows = msgspec.json.decode(done.stdout, type=list[_Row])
     return {
         parse_name(row.name).unpinned: [Direction(source=one, target=other) for one, other in row.directions]
         for row in rows

@@ -70,44 +70,38 @@ async def test_a_name_that_is_no_path_is_answered_with_the_form_of_public_names(
         assert bool(hint) is ("public" in str(error.value))
 
 
-@pytest.mark.parametrize(
-    ("printed", "message"),
-    [
-        ("warning: old\ndragoman: model.bin: ends too early", "model.bin: ends too early"),
-        ("Traceback (most recent call last):\nMemoryError", "its import ended with 3; the log says more"),
-        ("", "its import ended with 3; the log says more"),
-    ],
-)
-async def test_only_the_error_itself_is_reported(
-    printed: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    command = tmp_path / "python"
-    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\nexit 3\n")
-    command.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(command))
-    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
-        await import_in_background(foreign)
-    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
-        ensure_imported(foreign)
-    assert not _content(cache)
+def _prints(text: str) -> str:
+    return f"cat >&2 <<'END'\n{text}\nEND\nexit 3"
 
 
 @pytest.mark.parametrize(
-    ("end", "message"),
+    ("end", "problem", "message"),
     [
-        ("echo 'dragoman: x: No space left on device' >&2; exit 75", "x: No space left on device"),
-        ("kill -9 $$", "its import was ended by SIGKILL: out of memory?"),
+        (_prints("warning: old\ndragoman: model.bin: ends too early"), CheckpointError, "model.bin: ends too early"),
+        (_prints("Traceback:\nMemoryError"), CheckpointError, "its import ended with 3; the log says more"),
+        (_prints(""), CheckpointError, "its import ended with 3; the log says more"),
+        ("echo 'dragoman: x: No space left' >&2; exit 75", InterruptedImport, "x: No space left"),
+        ("kill -9 $$", InterruptedImport, "its import was ended by SIGKILL: out of memory?"),
     ],
+    ids=["an error", "a traceback", "nothing", "a full disk", "little memory"],
 )
-async def test_an_import_that_the_machine_prevents_may_succeed_later(
-    end: str, message: str, foreign: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_only_the_error_itself_is_reported(
+    end: str,
+    problem: type[CheckpointError],
+    message: str,
+    foreign: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = tmp_path / "python"
+    """What the machine prevents now may succeed later, and is an error of its own."""
+    command = foreign.parent / "python"
     command.write_text(f"#!/bin/sh\n{end}\n")
     command.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(command))
-    with pytest.raises(InterruptedImport, match=f"^{re.escape(message)}$"):
-        await import_in_background(foreign)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$") as raised:
+        ensure_imported(foreign)
+    assert raised.type is problem
+    assert not _content(cache)
 
 
 async def test_a_server_that_stops_does_not_wait_for_an_import(
