@@ -278,11 +278,3 @@ def import_(  # noqa: PLR0913  each is an option of the command
         fail(f"{path}: needs far more memory than a model of its size")
     languages = ", ".join(map(str, config.directions)) or f"{len(config.languages)} languages, every pair of them"
     typer.echo(f"{output}: {languages}")
-
-
-@app.command(
-    hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
-)
-def bench() -> None:
-    """Name the command of a checkout that compares the engine with others."""
-    fail("the benchmark is not installed: `python -m loadtest.bench` runs it in a checkout")

@@ -94,19 +94,6 @@ def test_a_reader_that_has_seen_enough(server: Server) -> None:
     assert done.stderr == ""
 
 
-def test_wrong_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_SLOTS", "0")
-    done = _here("Yes.")
-    assert done.returncode == 2
-    assert done.stderr.startswith("dragoman: slots: ")
-
-
-def test_no_model() -> None:
-    done = _here("--model", "nowhere", "Yes.")
-    assert done.returncode == 2
-    assert "nowhere" in done.stderr
-
-
 def test_files_keep_their_lines(server: Server, tmp_path: Path) -> None:
     """A file of many requests: CRLF, empty lines and a last line without its end stay what they are."""
     lines = ["I see a cat.\r\n", "\r\n", "  Yes.\n"] * 700

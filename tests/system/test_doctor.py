@@ -84,12 +84,6 @@ def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert problem.startswith("traces: OpenTelemetry is missing")
 
 
-def test_a_wrong_setting_is_named() -> None:
-    done = _doctor("--slots", "none")
-    assert done.returncode == 2
-    assert done.stderr.startswith("dragoman: slots: ")
-
-
 @pytest.mark.parametrize(
     ("given", "shown"),
     [

@@ -75,7 +75,6 @@ _ALL_ALIKE = {
     ("robustness", "--source", "xx"): (2, "the model translates en-fr"),
     ("train", "none.toml", "--data", ".", "--output", "run"): (2, "none.toml"),
     ("distill", "none.toml", "--teacher", ".", "--data", ".", "--output", "run"): (2, "none.toml"),
-    ("bench", "--help"): (2, "`python -m loadtest.bench` runs it in a checkout"),
 }
 """Commands of one process, which find their modules as those do that are always tried."""
 

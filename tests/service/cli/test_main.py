@@ -168,9 +168,15 @@ def test_a_device_that_is_not_here_is_reported_with_the_reason(
 def test_a_model_that_cannot_be_read_is_reported_with_the_reason(command: tuple[str, ...], tmp_path: Path) -> None:
     done = _run(*command, "--model", str(tmp_path))
     assert done.exit_code == 2
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"dragoman: {tmp_path}")
-    assert "config.json" in line
+    assert done.stderr == f"dragoman: {tmp_path} is not a checkpoint: it has no config.json\n"
+    done = _run(*command, "--model", str(tmp_path / "nothing"))
+    assert (done.exit_code, done.stderr) == (2, f"dragoman: {tmp_path}/nothing: there is no such file or directory\n")
+
+
+def test_a_key_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    done = _run("serve", "--keys", str(tmp_path / "nothing"))
+    assert done.exit_code == 2
+    assert "nothing: there is no such file" in done.stderr
 
 
 def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
