@@ -12,9 +12,14 @@ from tests.system.sentences import LONG_TEXT
 from tests.system.sse import REQUEST, read_events, stream
 
 
-async def test_a_client_that_leaves_a_stream_frees_its_slots(client: httpx.AsyncClient, server: Server) -> None:
+@pytest.mark.parametrize("beam_size", [1, 4])
+async def test_a_client_that_leaves_a_stream_frees_its_slots(
+    client: httpx.AsyncClient, server: Server, beam_size: int
+) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
-    async with client.stream("POST", "/translate", json={"q": LONG_TEXT, **REQUEST}) as response:
+    async with client.stream(
+        "POST", "/translate", json={"q": LONG_TEXT, "beam_size": beam_size, **REQUEST}
+    ) as response:
         events = read_events(response)  # kept: dropping it would close the stream
         async for event in events:
             if event.name == "token":

@@ -50,13 +50,6 @@ async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) 
             assert (await client.get(link)).status_code == 200, link
 
 
-async def test_request_id_is_kept_or_made(client: httpx.AsyncClient) -> None:
-    given = await client.get("/languages", headers={"X-Request-ID": "abc-1"})
-    assert given.headers["x-request-id"] == "abc-1"
-    made = await client.get("/languages", headers={"X-Request-ID": "not one id"})
-    assert len(made.headers["x-request-id"]) == 16
-
-
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_stream_begins_with_the_id_that_the_log_has(client: httpx.AsyncClient, method: str) -> None:
     fields = {"q": "I see a cat.", "source": "en", "target": "fr"}

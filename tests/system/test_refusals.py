@@ -112,9 +112,3 @@ async def test_a_path_may_end_with_a_slash(client: httpx.AsyncClient) -> None:
         response = await client.post(path, json=body)
         assert (response.status_code, response.json()) == (200, {"translatedText": "Je vois un chat."})
     assert (await client.get("/docs/")).status_code == (await client.get("/docs")).status_code == 200
-
-
-async def test_html_has_no_alignment(client: httpx.AsyncClient) -> None:
-    body = {"q": "a", "source": "en", "target": "fr", "format": "html", "stream": True, "alignment": True}
-    response = await client.post("/translate", json=body)
-    assert (response.status_code, response.json()["error"][:10]) == (400, "alignment:")

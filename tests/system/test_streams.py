@@ -49,13 +49,6 @@ async def test_a_stream_of_an_array_keeps_its_shape(client: httpx.AsyncClient) -
     assert [segment["text_index"] for segment in segments] == [0, 2, 2]
 
 
-async def test_event_source(client: httpx.AsyncClient) -> None:
-    params = {"q": "I see a cat.", "source": "en", "target": "fr"}
-    async with client.stream("GET", "/translate/stream", params=params) as response:
-        events = [event async for event in read_events(response)]
-    assert events[-1].data["translatedText"] == text_of(events) == "Je vois un chat."
-
-
 async def test_last_event_id_resumes_exactly(client: httpx.AsyncClient) -> None:
     def comparable(events: list[Event]) -> list[Event]:
         return [event for event in events if event.name in ("token", "segment")]
