@@ -36,6 +36,12 @@ def translate(text: str) -> str:
     return translated
 
 
+class Server(ThreadingHTTPServer):
+    """Accepts as many clients at once as a comparison has."""
+
+    request_queue_size = 128
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers each request by a free process."""
 
@@ -62,7 +68,7 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     Handler.engines = ProcessPoolExecutor(cores, context, load, (Path(directory),))
-    ThreadingHTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
+    Server(("127.0.0.1", int(port)), Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -89,19 +89,19 @@ async def _closed_loop(served: Served, texts: Sequence[str], clients: int) -> Ru
     waiting = iter(enumerate(texts))
     answers = [""] * len(texts)
     latencies: list[float] = []
-    limits = httpx.Limits(max_connections=clients)
-    async with httpx.AsyncClient(base_url=served.url, timeout=600.0, limits=limits) as http:
 
-        async def client() -> None:
+    async def client() -> None:
+        # A pool that all clients share would cost more than the servers do.
+        async with httpx.AsyncClient(base_url=served.url, timeout=600.0, verify=False) as http:
             for number, text in waiting:
                 started = time.perf_counter()
                 answer = (await http.post("/translate", json={"q": text, **served.fields})).raise_for_status()
                 latencies.append(time.perf_counter() - started)
                 answers[number] = answer.json()["translatedText"]
 
-        started = time.perf_counter()
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return Run(len(texts) / (time.perf_counter() - started), latencies, answers)
+    started = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return Run(len(texts) / (time.perf_counter() - started), latencies, answers)
 
 
 def main(  # noqa: PLR0913  each is an option of the command

@@ -147,7 +147,7 @@ class TermWriter:
     async def _fitting(self, beginnings: Sequence[_Beginning]) -> _Beginning:
         """Return the beginning whose form of the word before the term fits the term best.
 
-        Its number is that of the most probable beginning. Within it, the form's own probability counts less than that of
+        Its number is that of the most probable beginning. Within it, its own probability counts less than that of
         the term behind it: the model finds a form probable for a word of its own, whose gender may be another.
         """
         versions = await asyncio.gather(*(self._continued(each.known, each.ids) for each in beginnings))
