@@ -13,7 +13,7 @@ from model.training.mismatch import find_mismatch
 _CORPUS_SIGNS: Final = {"markup", "holes", "broken characters", "lost letters"}
 """Signs that a text was badly extracted; a translation may have them from its source."""
 
-_REPEATED: Final = re.compile(r"\b(\w+(?:\W+\w+){0,4})(?:\W+\1\b)+", re.IGNORECASE)
+_REPEATED: Final = re.compile(r"\b([^\W\d]\w*(?:\W+\w+){0,4})(?:\W+\1\b)+", re.IGNORECASE)
 _REFLEXIVE: Final = {"nous", "vous"}  # "nous nous levons"
 _NEGATIVE: Final = {
     "en": re.compile(r"n['’]t\b|\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot)\b", re.IGNORECASE),
@@ -27,10 +27,10 @@ _FOREIGN_NAME: Final = re.compile(rf"\b\w*[{_FOREIGN}{_FOREIGN.upper()}]\w*\b")
 def find_signs(source: str, translation: str, languages: tuple[str, str]) -> list[str]:
     """Return the signs of a bad translation, in a few words each, for counting; `languages` are source and target.
 
-    Negation is looked for in English and French only.
+    Negation is looked for in English and French only; "ne ... que" (only) counts as one.
     """
     found = [sign for sign in [find_mismatch(source, translation)] if sign and sign not in _CORPUS_SIGNS]
-    if _repeats(translation) - _repeats(source):
+    if _repeats(translation) > _repeats(source):
         found.append("repeated words")
     if set(languages) <= _NEGATIVE.keys():
         negative = [

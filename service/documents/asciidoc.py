@@ -16,7 +16,7 @@ _VERBATIM: Final = regex.compile(r"-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}\S*|[,:]===+")
 _DELIMITER: Final = regex.compile(rf"{_VERBATIM.pattern}|={{4,}}|\*{{4,}}|_{{4,}}|--|(?P<table>[|!]===+)")
 _ATTRIBUTES: Final = regex.compile(
     r"\[(?:(?P<code>(?:source|listing|literal|verse|stem|latexmath|asciimath|pass|plantuml|mermaid|ditaa|graphviz)\b)"
-    r"|[^\]\n]*)[^\n]*\]"
+    r"|[^\]\n]*+)[^\n]*+(?<=\])"
 )
 _COPIED: Final = regex.compile(r"//|:!?[\w-]+!?:(?:\s|$)|[\w-]+::(?!\s|$)|'{3,}$|<<<$|\+$|(?:---|\*\*\*)$")
 """Comments, attributes, macros, rules, breaks of pages and joints of items."""
@@ -49,7 +49,9 @@ _REFERENCE: Final = regex.compile(
     r"<<\#?(?P<id>[^<>,\n\#]{1,200})(?:,[^<>\n]*)?>>|\b(?:xref:\#?|link:\#)(?P<id>[^\s\[\]\#]{1,200})\["
 )
 _ANCHOR: Final = regex.compile(
-    r"\[\[(?P<id>[^\],\n]+)[^\]\n]*\]\]|^\[[^\]\n]*?(?:\#|\bid=\"?)(?P<id>[^\],.%\"\n]+)", regex.M
+    r"\[\[(?P<id>[^\[\],\n]{1,200}+)(?:,[^\[\]\n]{0,300}+)?\]\]"
+    r"|^\[[^\]\n]{0,300}?(?:\#|\bid=\"?)(?P<id>[^\],.%\"\n]{1,200}+)",
+    regex.M,
 )
 _NEAR: Final = 300
 """Characters before a heading that may give it an anchor."""

@@ -14,9 +14,10 @@ from service.documents.tagged import Item, Object, Words
 CASES: Final = regex.compile(r"\{\s*+[\w.]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,(?:\s*+offset:\s*+\d++)?+")
 """The beginning of cases."""
 _CASE: Final = regex.compile(r"\s*+(?:=\d++|[\w.-]++)\s*+(?=\{)")
-_QUOTED: Final = r"'[{}#|](?:[^']|'')*+'?"
-_BRACE: Final = regex.compile(rf"{_QUOTED}|[{{}}]")
-_COPIED: Final = regex.compile(rf"({_QUOTED}(?:\w++{_QUOTED})*+)")
+QUOTED: Final = r"'[{}#|](?:[^']|'')*+'?"
+"""Syntax that an apostrophe makes text."""
+_BRACE: Final = regex.compile(rf"{QUOTED}|[{{}}]")
+_COPIED: Final = regex.compile(rf"({QUOTED}(?:\w++{QUOTED})*+)")
 _LONGEST: Final = 4_000
 _LONGEST_BRANCHES: Final = 20_000
 """Characters of all branches; each repeats the text around its cases."""
@@ -54,19 +55,26 @@ def _items(text: str, read: Read) -> Iterator[Item]:
 
 
 def _borders(text: str) -> list[int]:
-    """Return where the first cases begin, where each of their branches begins and ends, and where they end."""
+    """Return where the first cases begin, where each of their branches begins and ends, and where they end.
+
+    Empty without cases, and for a broken message.
+    """
     closings: dict[int, int] = {}
     opened: list[int] = []
     for brace in _BRACE.finditer(text):
         if brace[0] == "{":
             opened.append(brace.start())
-        elif brace[0] == "}" and opened:
+        elif brace[0] == "}":
+            if not opened:
+                return []
             closings[opened.pop()] = brace.start()
     found = next((each for each in CASES.finditer(text) if each.start() in closings), None)
-    if found is None:
+    if found is None or opened:
         return []
     borders, place = [found.start()], found.end()
     while (case := _CASE.match(text, place)) is not None:
         borders += [case.end() + 1, closings[case.end()]]
         place = borders[-1] + 1
+    if text[place : closings[borders[0]]].strip():
+        return []
     return [*borders, closings[borders[0]] + 1]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.documents.icu_messages import CASES, message_items
+from service.documents.icu_messages import CASES, QUOTED, message_items
 from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has_letters, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
@@ -18,19 +18,18 @@ _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
 """Half a character, which JSON can spell and no encoding can write."""
 _SWITCHES: Final = frozenset({"true", "false", "TRUE", "FALSE", "id"})
-_STYLE: Final = (
+_STYLE: Final = regex.compile(
     r"[mp][trblxyse]?-(?:[0-9]{1,2}|auto)|[wh]-full|(?:items|justify|align|self)-(?:start|end|center|between|stretch)"
     r"|text-(?:center|left|right|start|end|xs|sm|lg|xl|muted)|(?:gap|grid-cols|col|col-[smlx][mdgl])-[0-9]{1,2}"
 )
-_STYLES: Final = regex.compile(
-    r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++"
-    rf"|(?=(?:\S++ )*?(?:{_STYLE})(?: |\Z))[a-z][a-z0-9-]*+(?: [a-z][a-z0-9-]*+)*+"
-)
-"""Classes of CSS, such as `btn btn-primary` and `text-center mb-4`."""
+_STYLE_NAME: Final = regex.compile("[a-z][a-z0-9-]*+")
+_VARIANTS: Final = regex.compile(r"([a-z][a-z0-9]*+)(?: \1(?:-[a-z0-9]++)++)++")
+"""A class of CSS and its variants: `btn btn-primary`."""
 CODE: Final = regex.compile(r"[A-Z]{2}|[a-z]{2}-[A-Z]{2}")
-"""A code of a country or a locale, or a word of `SHORT_WORDS`."""
+"""A code of a country or a locale. Some words in capitals look like one: `SHORT_WORDS`."""
 SHORT_WORDS: Final = frozenset(
     "NO ON IN UP OK GO AM PM TO IT IS AN AS AT BY DO HE IF ME MY OF OR SO WE BE HI OH EX AD ID EU UN".split()
+    + "HR TV PC AI QA".split()
 )
 _CURRENCIES: Final = frozenset(
     "EUR USD GBP JPY CHF CAD AUD NZD CNY HKD SGD SEK NOK DKK PLN CZK HUF RON UAH INR KRW THB ZAR BRL MXN ILS".split()
@@ -39,6 +38,11 @@ _REFERENCE: Final = regex.compile(r"&(?![lg]t;)(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1
 """A character as HTML spells it; brackets are tags."""
 _NUMBERED: Final = regex.compile("<(/?)([0-9]{1,4})>")
 """A tag of React's translations, which is none of HTML."""
+
+
+# In a message with cases an apostrophe quotes syntax; the typographic one is a letter. Arguments keep theirs.
+_ESCAPED_APOSTROPHE: Final = regex.compile(rf"{QUOTED}(*SKIP)(*FAIL)|''")
+_APOSTROPHE: Final = regex.compile(r"\{[^{}]*+\}(*SKIP)(*FAIL)|'")
 
 
 def inline_paragraph(
@@ -151,9 +155,9 @@ def passage_pieces(source: str, passage: Passage) -> list[Piece]:
 def _read_entry(passage: Passage) -> Passage:
     """Return a text of a program with its items, if it has cases, or spells characters as HTML does."""
     if CASES.search(passage.text):
-        branches = message_items(passage.text.replace("''", "\u2019"), plain_items)
+        branches = message_items(_ESCAPED_APOSTROPHE.sub("\u2019", passage.text), plain_items)
         kept = "a message with cases" if branches is None else ""
-        return passage._replace(items=branches, kept=kept, write_text=lambda text: text.replace("'", "\u2019"))
+        return passage._replace(items=branches, kept=kept, write_text=partial(_APOSTROPHE.sub, "\u2019"))
     if "&lt;/" in passage.text and "<" not in passage.text:
         spell = partial(escape, quote=False)
         return passage._replace(items=escaped_tags(plain_items(unescape(passage.text)), spell), write_text=spell)
@@ -180,13 +184,26 @@ def _decoded(text: str) -> str:
 
 def reason_to_keep(text: str, context: str) -> str:
     """Return why a text is none to translate; "" for one to translate. Contexts are those of `Paragraph`."""
-    if context in ("entry", "cell") and _STYLES.fullmatch(text):
-        return "names of styles"
-    if context in ("entry", "cell") and text in _SWITCHES:
-        return "a switch that programs read"
-    if context == "cell" and (text in _CURRENCIES or (CODE.fullmatch(text) and text not in SHORT_WORDS)):
-        return "a code that programs read"
+    if context in ("entry", "cell") and (word := text.strip()):
+        if _is_styles(word):
+            return "names of styles"
+        if word in _SWITCHES:
+            return "a switch that programs read"
+        if context == "cell" and (word in _CURRENCIES or (CODE.fullmatch(word) and word not in SHORT_WORDS)):
+            return "a code that programs read"
     return "half a character" if _SURROGATE.search(text) else ""
+
+
+def _is_styles(text: str) -> bool:
+    """Return True for classes of CSS, such as `text-center mb-4`: more names with a hyphen than other words."""
+    if _VARIANTS.fullmatch(text):
+        return True
+    names = text.split(" ")
+    return (
+        all(map(_STYLE_NAME.fullmatch, names))
+        and any(map(_STYLE.fullmatch, names))
+        and 2 * sum("-" in name for name in names) > len(names)
+    )
 
 
 def _nested(source: str, items: Iterable[Item]) -> list[Piece]:

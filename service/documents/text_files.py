@@ -48,7 +48,8 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
     read = partial(_cells, text, start, delimiter, chosen, skips_header=bool(by_name))
     coded = _columns_of_codes(read())
     for row, column, cell in read():
-        is_code = (row and column in coded and CODE.fullmatch(cell.text)) or (row == 0 and cell.text.lower() == "id")
+        word = cell.text.strip()
+        is_code = (row and column in coded and CODE.fullmatch(word)) or (row == 0 and word.lower() == "id")
         yield cell._replace(kept="a code that programs read") if is_code else cell
 
 
@@ -93,8 +94,8 @@ def _columns_of_codes(cells: Iterable[tuple[int, int, Passage]]) -> set[int]:
     codes: defaultdict[int, list[str]] = defaultdict(list)
     others: Counter[int] = Counter()
     for row, column, cell in cells:
-        if row and CODE.fullmatch(cell.text):
-            codes[column].append(cell.text)
+        if row and CODE.fullmatch(word := cell.text.strip()):
+            codes[column].append(word)
         elif row and has_letters(cell.text):
             others[column] += 1
     return {

@@ -73,9 +73,10 @@ def test_evaluate(checkpoint: Path, tmp_path: Path) -> None:
     test.write_text("the cat\tle chat\na dog\tun chien\n", encoding="utf-8")
     code, output, _ = _run("evaluate", test, "--model", checkpoint, "--beam-size", 2, "--hypotheses", hypotheses)
     assert code == 0
-    bleu, chrf, speed = output.splitlines()
+    bleu, chrf, signs, speed = output.splitlines()
     assert bleu.startswith("BLEU = ")
     assert chrf.startswith("chrF2 = ")
+    assert signs.startswith("Signs of bad translations (of the references): ")
     assert speed.endswith("tokens/s")
     assert len(hypotheses.read_text(encoding="utf-8").splitlines()) == 2
 

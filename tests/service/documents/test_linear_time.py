@@ -75,6 +75,10 @@ CASES: dict[str, tuple[str, Callable[[int], str | bytes]]] = {
     "tags of a page": ("html", lambda size: "<b>" * size),
     "braces": ("tex", lambda size: "\\a{" * (size // 3)),
     "dollars and environments": ("tex", lambda size: "$ \\begin{equation} \\(" * (size // 24)),
+    "anchors of asciidoc": (
+        "adoc",
+        lambda size: "[[" + "a" * (size // 3) + "\n" + "[" * (size // 3) + "[[a, " * (size // 15),
+    ),
     "cells of asciidoc": ("adoc", lambda size: "|===\n" + "|a *b\n" * (size // 60)),
     "a long table": ("md", lambda size: "|a|b|\n|-|-|\n" + "|c|d|\n" * (size // 60)),
 }

@@ -56,6 +56,16 @@ CASES = {
         """{"a": "all {n, plural, offset:1 =0 {no {0}} other {<b>#</b> it''s '{0}' so}}."}""",
         """{"a": "{n, plural, offset:1 =0 {ALL NO {0}.} other {ALL <b>#</b> IT\u2019S '{0}' SO.}}"}""",
     ),
+    "json with a date in cases": (
+        "a.json",
+        """{"a": "{n, plural, one {it's on {d, date, EEE 'the' d}} other {'{''}' s}}"}""",
+        """{"a": "{n, plural, one {IT’S ON {D, DATE, EEE 'THE' D}} other {'{''}' S}}"}""",
+    ),
+    "json with broken cases": (
+        "a.json",
+        '{"a": "{n, plural, =0{no}, one{# a}}", "b": "{n, plural, one{# a}} b}", "c": "d"}',
+        '{"a": "{n, plural, =0{no}, one{# a}}", "b": "{n, plural, one{# a}} b}", "c": "D"}',
+    ),
     "yaml with cases in cases": (
         "a.yml",
         "a: '{x, select, y {it {n, plural, one {# b}}} z {}} d {n, plural, one {e}} f'\n",
@@ -69,8 +79,8 @@ CASES = {
     "json with styles": ("a.json", '{"b": "btn btn-go", "c": "a sign-in"}', '{"b": "btn btn-go", "c": "A SIGN-IN"}'),
     "yaml with styles": (
         "a.yml",
-        "a: flex text-center mb-4\nb: a top-10 list\n",
-        "a: flex text-center mb-4\nb: A TOP-10 LIST\n",
+        "a: flex text-center mb-4\nb: a top-10 list\nc: use p-1 or m-2\nd: a self-start motor\n",
+        "a: flex text-center mb-4\nb: A TOP-10 LIST\nc: USE P-1 OR M-2\nd: A SELF-START MOTOR\n",
     ),
     "strings": (
         "a.strings",
@@ -84,6 +94,11 @@ CASES = {
     ),
     "yaml with a folded text": ("a.yml", "d: >-\n  fold\n  ed\ne: f\ng: :no\n", "d: >-\n  FOLD ED\ne: F\ng: :no\n"),
     "csv": ("a.csv", 'id;text\r\n1;"a; ""b"""\r\n2;c\r\n3;TRUE\r\n', 'id;TEXT\r\n1;"A; ""B"""\r\n2;C\r\n3;TRUE\r\n'),
+    "csv with spaces": (
+        "a.csv",
+        "name, cc, id\nann, FR, 1\nbob, DE, 2\ncy, UK, 3\n",
+        "NAME, CC, id\nANN, FR, 1\nBOB, DE, 2\nCY, UK, 3\n",
+    ),
     "tsv": ("a.tsv", "id\ttext\n1\ta, b\n", "id\tTEXT\n1\tA, B\n"),
     "html": (
         "a.html",
