@@ -77,7 +77,7 @@ class Evaluation(NamedTuple):
     bleu: Score
     chrf: Score
     signs: Counter[str]
-    """How many translations have each [sign](signs.py) of a bad one."""
+    """Number of translations that have each [sign](signs.py) of a bad one."""
     reference_signs: Counter[str]
     hypotheses: list[str]
     seconds: float

@@ -1,4 +1,4 @@
-"""What a machine sees of a bad translation without a reference: repetitions, and what is on one side only.
+"""Signs of a bad translation that need no reference: repetitions, and what is on one side only.
 
 A sign is no proof, since good translations have some, too: compare counts with those of references or other weights.
 """

@@ -32,7 +32,7 @@ _MARK: Final = regex.compile(
 _MARK_OF_FILE: Final = regex.compile(
     rf"{_MARK.pattern}|(?<![\w`|:./=%#&-])(?P<open>)(?P<text>[A-Za-z0-9](?:[\w.+-]{{0,80}}[A-Za-z0-9])?)(?P<close>_{{1,2}})(?![\w`])"
 )
-"""Those in documents, where `name_` is a reference."""
+"""Texts of a document, in which `name_` is a reference."""
 _NAME: Final = regex.compile(
     r"`([^`<>]{1,300})`_(?!_)|<([^`<>]{1,300})_>`|\b([\w.+-]{1,80})_(?!\w)|:ref:`(?:[^`<>]{0,300}<)?([^`<>]{1,300})>?`"
 )

@@ -56,7 +56,7 @@ class _Beginning(NamedTuple):
     ids: list[int]
     terms: list[int | None]
     is_plural: bool
-    """Whether the word before the term is: les, des."""
+    """True if the word before the term is plural: les, des."""
 
 
 class TermWriter:

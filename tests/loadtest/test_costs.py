@@ -1,4 +1,4 @@
-"""What translations cost, of the HTTP process and of the engines."""
+"""Processor time of translations, of the HTTP process and of the engines."""
 
 import json
 

@@ -93,7 +93,7 @@ def test_only_the_error_itself_is_reported(
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the machine prevents now may succeed later, and is an error of its own."""
+    """An import that the machine prevents may succeed later: its error is one of its own."""
     command = foreign.parent / "python"
     command.write_text(f"#!/bin/sh\n{end}\n")
     command.chmod(0o755)
