@@ -51,6 +51,11 @@ _TINY: Final[dict[str, Any]] = {
     "version": "v1.9.56",
 }
 """The options of Firefox's tiny models, in a smaller size."""
+STUDENTS: Final[dict[str, dict[str, Any]]] = {
+    name: {"dim-emb": width, "transformer-dim-ffn": inner, "enc-depth": 6, "dec-depth": layers, "transformer-heads": 8}
+    for name, width, inner, layers in (("tiny", 256, 1536, 2), ("base-memory", 384, 1536, 4), ("base", 512, 2048, 2))
+}
+"""The sizes of Firefox's models: student.*.yml in https://github.com/mozilla/translations."""
 
 
 def sentencepiece_model(pieces: int) -> bytes:
@@ -80,16 +85,18 @@ class MarianModel:
 
     def __init__(self, source_size: int, target_size: int, **options: Any) -> None:
         self.options = {**_TINY, "dim-vocabs": [source_size, target_size], **options}
+        self._width, self._heads = self.options["dim-emb"], self.options["transformer-heads"]
         self._random = torch.Generator().manual_seed(1)
         self.parameters: dict[str, Tensor] = {}
         self._add_embeddings(source_size, target_size)
-        for i in range(1, LAYERS + 1):
+        for i in range(1, self.options["enc-depth"] + 1):
             self._add_attention(f"encoder_l{i}_self")
             self._add_feed_forward(f"encoder_l{i}_ffn")
+        for i in range(1, self.options["dec-depth"] + 1):
             if self._is_recurrent:
                 for name in ("W", "Wf"):
-                    self._add(f"decoder_l{i}_rnn_{name}", WIDTH, WIDTH)
-                self._add(f"decoder_l{i}_rnn_bf", 1, WIDTH)
+                    self._add(f"decoder_l{i}_rnn_{name}", self._width, self._width)
+                self._add(f"decoder_l{i}_rnn_bf", 1, self._width)
                 self._add_norm(f"decoder_l{i}_rnn" if self._is_pre_norm else f"decoder_l{i}_rnn_ffn")
             else:
                 self._add_attention(f"decoder_l{i}_self")
@@ -112,20 +119,25 @@ class MarianModel:
         return "_pre" if self._is_pre_norm else ""
 
     def _add(self, name: str, *shape: int) -> None:
-        self.parameters[name] = torch.randn(shape, generator=self._random) * 0.5
+        self.parameters[name] = torch.randn(shape, generator=self._random) * (
+            0.5 if shape[0] == 1 else 2 / math.sqrt(self._width)
+        )
 
     def _add_norm(self, prefix: str, suffix: str | None = None) -> None:
         for part in ("scale", "bias"):
-            self._add(f"{prefix}_ln_{part}{self._suffix if suffix is None else suffix}", 1, WIDTH)
+            self._add(f"{prefix}_ln_{part}{self._suffix if suffix is None else suffix}", 1, self._width)
 
     def _add_attention(self, prefix: str) -> None:
         for letter in "qkvo":
-            self._add(f"{prefix}_W{letter}", WIDTH, WIDTH)
-            self._add(f"{prefix}_b{letter}", 1, WIDTH)
+            self._add(f"{prefix}_W{letter}", self._width, self._width)
+            self._add(f"{prefix}_b{letter}", 1, self._width)
         self._add_norm(f"{prefix}_Wo")
 
     def _add_feed_forward(self, prefix: str) -> None:
-        for number, shape in (("1", (WIDTH, INNER)), ("2", (INNER, WIDTH))):
+        for number, shape in (
+            ("1", (self._width, self.options["transformer-dim-ffn"])),
+            ("2", (self.options["transformer-dim-ffn"], self._width)),
+        ):
             self._add(f"{prefix}_W{number}", *shape)
             self._add(f"{prefix}_b{number}", 1, shape[1])
         self._add_norm(f"{prefix}_ffn")
@@ -133,12 +145,12 @@ class MarianModel:
     def _add_embeddings(self, source_size: int, target_size: int) -> None:
         options = self.options
         if options["tied-embeddings-all"] or options["tied-embeddings-src"]:
-            self._add("Wemb", target_size, WIDTH)
+            self._add("Wemb", target_size, self._width)
         else:
-            self._add("encoder_Wemb", source_size, WIDTH)
-            self._add("decoder_Wemb", target_size, WIDTH)
+            self._add("encoder_Wemb", source_size, self._width)
+            self._add("decoder_Wemb", target_size, self._width)
         if not (options["tied-embeddings-all"] or options["tied-embeddings"]):
-            self._add("decoder_ff_logit_out_W", WIDTH, target_size)
+            self._add("decoder_ff_logit_out_W", self._width, target_size)
         if not options["output-omit-bias"]:
             self._add("decoder_ff_logit_out_b", 1, target_size)
         if "n" in options["transformer-postprocess-emb"]:
@@ -182,7 +194,7 @@ class MarianModel:
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """`[len(target) + 1, words]`, in float64: of what comes after the start and after each of `target`."""
         encoded = self._embedded("encoder", list(source))
-        for i in range(1, LAYERS + 1):
+        for i in range(1, self.options["enc-depth"] + 1):
             encoded = self._sublayer(
                 f"encoder_l{i}_self_Wo",
                 encoded,
@@ -191,7 +203,7 @@ class MarianModel:
             encoded = self._fed_forward(f"encoder_l{i}_ffn", encoded)
         encoded = self._top("encoder", encoded)
         states = self._embedded("decoder", [None, *target])
-        for i in range(1, LAYERS + 1):
+        for i in range(1, self.options["dec-depth"] + 1):
             if self._is_recurrent:
                 norm = f"decoder_l{i}_rnn" if self._is_pre_norm else f"decoder_l{i}_rnn_ffn"
                 states = self._sublayer(norm, states, partial(self._recurred, f"decoder_l{i}_rnn"))
@@ -235,11 +247,11 @@ class MarianModel:
     def _embedded(self, side: str, ids: Sequence[int | None]) -> Tensor:
         rows = []
         for position, token in enumerate(ids):
-            word = torch.zeros(WIDTH).double() if token is None else self._table(side)[token]
-            half = WIDTH // 2
+            word = torch.zeros(self._width).double() if token is None else self._table(side)[token]
+            half = self._width // 2
             rates = [10000 ** (-i / (half - 1)) for i in range(half)]
             waves = [math.sin(position * rate) for rate in rates] + [math.cos(position * rate) for rate in rates]
-            rows.append(word * math.sqrt(WIDTH) + torch.tensor(waves, dtype=torch.float64))
+            rows.append(word * math.sqrt(self._width) + torch.tensor(waves, dtype=torch.float64))
         states = torch.stack(rows)
         if "n" in self.options["transformer-postprocess-emb"]:
             states = self._normed(f"{side}_emb", states, "_pre")
@@ -274,7 +286,7 @@ class MarianModel:
         return lambda states: self._attended(prefix, states, states if others is None else others, causal=causal)
 
     def _attended(self, prefix: str, states: Tensor, others: Tensor, *, causal: bool) -> Tensor:
-        size = WIDTH // HEADS
+        size = self._width // self._heads
         query, key, value = (
             self._affine(prefix, letter, each) for letter, each in (("q", states), ("k", others), ("v", others))
         )
@@ -282,7 +294,7 @@ class MarianModel:
         for position in range(len(states)):
             seen = position + 1 if causal else len(others)
             parts = []
-            for head in range(HEADS):
+            for head in range(self._heads):
                 own = slice(head * size, (head + 1) * size)
                 weights = (key[:seen, own] @ query[position, own] / math.sqrt(size)).softmax(0)
                 parts.append(weights @ value[:seen, own])
@@ -290,7 +302,7 @@ class MarianModel:
         return self._affine(prefix, "o", torch.stack(rows))
 
     def _recurred(self, prefix: str, states: Tensor) -> Tensor:
-        cell, rows = torch.zeros(WIDTH).double(), []
+        cell, rows = torch.zeros(self._width).double(), []
         for state in states:
             forget = torch.sigmoid(self._affine(prefix, "f", state)).flatten()
             cell = forget * cell + (1 - forget) * (state @ self._double(f"{prefix}_W"))

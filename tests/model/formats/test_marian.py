@@ -16,7 +16,16 @@ from model.checkpoint import load_model
 from model.checkpoint_config import CheckpointError, LanguageHint, load_tokenizer
 from model.decoding import greedy_decode
 from model.formats import import_checkpoint
-from tests.model.formats.marian_models import EOS, MODEL, UNKNOWN, Item, MarianModel, size_of, write_tiny
+from tests.model.formats.marian_models import (
+    EOS,
+    MODEL,
+    STUDENTS,
+    UNKNOWN,
+    Item,
+    MarianModel,
+    size_of,
+    write_tiny,
+)
 
 HINT = LanguageHint("en", "pt")
 TEXTS = ["the cat sees the house", "a dog", "the house"]
@@ -55,6 +64,16 @@ def test_a_model_of_firefox(tmp_path: Path, vocabulary: bytes) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
     own = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     assert tokenizer.encode(text) == [*own.encode(text), EOS]
+
+
+@pytest.mark.parametrize(
+    "shape", [each if each == "base-memory" else pytest.param(each, marks=pytest.mark.slow) for each in STUDENTS]
+)
+def test_each_size_of_firefox(tmp_path: Path, vocabulary: bytes, shape: str) -> None:
+    model = write_tiny(tmp_path / shape, vocabulary, **STUDENTS[shape])
+    config = import_checkpoint(tmp_path / shape, tmp_path / "made").model
+    _assert_computes(tmp_path / "made", model)
+    assert (config.d_model, config.decoder_layers) == (model.options["dim-emb"], model.options["dec-depth"])
 
 
 _BASE: dict[str, Any] = {
