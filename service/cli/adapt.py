@@ -9,11 +9,8 @@ import typer
 from service.cli.common import fail
 from service.cli.pulling import local_checkpoint
 from service.cli.training import SourceOption, TargetOption, log_to_terminal, reported
-from service.documents.units import UnitReport, read_units
 from service.errors import InvalidRequest
-from service.registry.importing import ensure_imported
 from service.settings import EMBEDDED_MODEL
-from service.text.language_codes import without_country
 
 if TYPE_CHECKING:
     from model.checkpoint_config import Direction
@@ -63,6 +60,7 @@ def adapt(  # noqa: PLR0913  each is an option of the command
     from model.training.adapt import adapt as run
     from model.training.comparison_page import comparison_page
     from model.training.evaluate import find_direction
+    from service.registry.importing import ensure_imported
 
     log_to_terminal()
     with reported():
@@ -81,6 +79,8 @@ def adapt(  # noqa: PLR0913  each is an option of the command
 def _read(files: Sequence[Path], direction: "Direction") -> list["Pair"]:
     """Read the units of a direction, of several for one source the last; print how many were left out, and why."""
     from model.training.corpora import Pair
+    from service.documents.units import UnitReport, read_units
+    from service.text.language_codes import without_country
 
     if not files:
         return []

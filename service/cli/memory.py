@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from service.cli.common import fail
-from service.documents.units import Unit, UnitReport, read_units
-from service.documents.xml_text import escape_text
 from service.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from service.documents.units import Unit, UnitReport
 
 app = typer.Typer(no_args_is_help=True, help="Translation memories; `serve --memory FILE` answers from them.")
 
@@ -28,6 +29,8 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
 ) -> None:
     """Join memories to one TMX without duplicates, and say what was left out and why."""
+    from service.documents.units import UnitReport, read_units
+
     if output.exists() and not force:
         fail(f"{output} exists; --force overwrites it")
     report = UnitReport()
@@ -47,7 +50,9 @@ def export(
         typer.echo(line)
 
 
-def _write(sink: TextIO, units: Iterable[Unit], report: UnitReport) -> None:
+def _write(sink: TextIO, units: Iterable["Unit"], report: "UnitReport") -> None:
+    from service.documents.xml_text import escape_text
+
     sink.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header creationtool="dragoman" '
         'creationtoolversion="1" segtype="sentence" o-tmf="dragoman" adminlang="en" srclang="*all*" '

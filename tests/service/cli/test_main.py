@@ -3,6 +3,8 @@
 import importlib.metadata
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -201,3 +203,9 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     done = _run("doctor")
     assert done.exit_code == 2
     assert done.stderr.startswith("dragoman: threads: ")
+
+
+def test_a_command_does_not_wait_for_what_others_import() -> None:
+    names = "torch", "fastapi", "service.documents", "service.registry.registry", "model.training"
+    program = f"import sys, service.cli.main; print([name for name in {names} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], check=True, text=True, capture_output=True).stdout == "[]\n"
