@@ -1,4 +1,4 @@
-"""Ray Serve on two nodes, each in a network namespace of this machine; one, or the cable, is lost while clients read.
+"""Ray Serve on two nodes, each in a network namespace of this machine; one is lost while clients read.
 
 The command is `python -m tests.deploy.replicas node`, as root and with Linux's `ip`.
 """
@@ -45,30 +45,23 @@ app = typer.Typer()
 @app.command()
 def node(
     streams: Annotated[int, typer.Option(min=1, help="Streams that run when a node is lost.")] = 8,
-    cut_seconds: Annotated[
-        float, typer.Option(min=0, help="Cut the cable between the nodes for so long, instead of losing a node.")
-    ] = 0,
     lose: Annotated[str, typer.Option(hidden=True, help="The namespace to lose; set inside of the other one.")] = "",
 ) -> None:
-    """Lose one of two nodes, or the cable between them, while all texts are read: the same texts as alone."""
+    """Lose one of two nodes while all texts are read: the same texts as alone."""
     if lose:
-        typer.echo(json.dumps(_inside(lose, streams, cut_seconds), indent=1))
+        typer.echo(json.dumps(_inside(lose, streams), indent=1))
         return
     if os.geteuid():
         raise typer.BadParameter("network namespaces need root")
     with _nodes() as (first, second):
-        inside = [sys.executable, "-m", "tests.deploy.replicas", "node", "--streams", str(streams)]
-        inside += ["--cut-seconds", str(cut_seconds), "--lose", second]
+        inside = [sys.executable, "-m", "tests.deploy.replicas", "node", "--streams", str(streams), "--lose", second]
         done = subprocess.run(_in(first, *inside), env=_environment(), stdout=subprocess.PIPE, text=True, check=False)
     typer.echo(done.stdout)
     if done.returncode:
         raise typer.Exit(1)
     seen = json.loads(done.stdout[done.stdout.index("{\n") :])
-    # A loss that no reader noticed proves nothing. A short cut is only a pause: connections survive it.
-    if cut_seconds:
-        is_noticed = seen["streams_that_resumed"] > 0 or seen["longest_pause_seconds"] > cut_seconds / 2
-    else:
-        is_noticed = seen["streams_that_resumed"] > 0 and seen["nodes_at_the_end"] == 1
+    # A loss that no reader noticed proves nothing.
+    is_noticed = seen["streams_that_resumed"] > 0 and seen["nodes_at_the_end"] == 1
     if seen["same_text_as_alone"] < streams or not is_noticed:
         raise typer.Exit(1)
 
@@ -109,7 +102,7 @@ def _nodes() -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def _inside(other: str, streams: int, cut_seconds: float) -> dict[str, Any]:
+def _inside(other: str, streams: int) -> dict[str, Any]:
     import ray
     from ray import serve
 
@@ -123,16 +116,8 @@ def _inside(other: str, streams: int, cut_seconds: float) -> dict[str, Any]:
         return sum(node["Alive"] for node in ray.nodes())  # type: ignore[no-untyped-call]
 
     nodes = alive()
-    figures = asyncio.run(_check(streams, partial(_cut, cut_seconds) if cut_seconds else partial(_lose, other)))
-    return {"nodes": nodes} | figures | {"nodes_at_the_end": alive() if cut_seconds else _until_lost(alive)}
-
-
-def _cut(seconds: float) -> int:
-    """Cut the cable for so long, while the event loop goes on; return 0, the number of killed processes."""
-    # A process of its own: the readers go on meanwhile.
-    script = f"ip link set node1 down; sleep {seconds}; ip link set node1 up"
-    subprocess.Popen(["sh", "-c", script], env=_environment())
-    return 0
+    figures = asyncio.run(_check(streams, partial(_lose, other)))
+    return {"nodes": nodes} | figures | {"nodes_at_the_end": _until_lost(alive)}
 
 
 async def _check(streams: int, lose: Callable[[], int]) -> dict[str, float]:
