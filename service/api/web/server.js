@@ -13,6 +13,7 @@ export async function answered(send, { onWait, signal }) {
   for (let failures = 0; ; failures += 1) {
     const { response, reason, milliseconds = 0 } = await attempt(send, signal);
     if (!reason) return response;
+    signal?.throwIfAborted(); // the answer may have come before the abortion
     onWait(reason);
     await pause(failures, signal, milliseconds);
   }

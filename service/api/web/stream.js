@@ -24,6 +24,7 @@ export async function* events(send, { onWait, signal }) {
     } catch (error) {
       if (signal.aborted) throw error;
     }
+    signal.throwIfAborted(); // all that was received may have come before the abortion
     onWait("away");
     await pause(failures, signal);
   }

@@ -58,6 +58,27 @@ def test_a_stream_that_waits_for_its_server_is_stopped(page: Page) -> None:
     expect(page.locator("#state")).to_have_text("Stopped.")
 
 
+@pytest.mark.parametrize("status", [200, 503])
+def test_what_was_stopped_does_not_wait_for_its_server(page: Page, status: int) -> None:
+    """The whole response may have come before the stop, which then breaks nothing."""
+    script = """async (status) => {
+        const { events } = await import("./web/stream.js");
+        const controller = new AbortController(), waits = [];
+        const send = async () => {
+            if (controller.signal.aborted) throw "sent again";
+            controller.abort("stopped");
+            return new Response("id: 0\\nevent: start\\ndata: {}\\n\\n", { status });
+        };
+        const onWait = (reason) => waits.push(reason);
+        try {
+            for await (const event of events(send, { signal: controller.signal, onWait }));
+        } catch (error) {
+            return [error, ...waits];
+        }
+    }"""
+    assert page.evaluate(script, status) == ["stopped"]
+
+
 @pytest.mark.parametrize("body", ["id: 0\r\nevent: start\r\ndata: ", ""])
 def test_a_stream_without_an_event_is_begun_again(page: Page, body: str) -> None:
     page.route("**/translate", lambda route: route.fulfill(content_type="text/event-stream", body=body))
