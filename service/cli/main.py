@@ -57,7 +57,10 @@ def options(
 @app.command()
 def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; without any, standard input.")] = None,
-    source: Annotated[str, typer.Option("--source", "-s", help="Language of the text; auto detects it.")] = "en",
+    source: Annotated[
+        str,
+        typer.Option("--source", "-s", help="Language of the text; auto detects it.", show_default="en; into en, auto"),
+    ] = "",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[
         list[Path] | None,
@@ -101,7 +104,9 @@ def translate(  # noqa: PLR0913  each is an option of the command
     from service.cli.translate import InputError, TranslationJob, read, read_glossary
     from service.cli.translate import translate as run
     from service.client import ClientError, Options
+    from service.text.language_codes import without_country
 
+    source = source or ("auto" if without_country(target) == "en" else "en")
     _check_together({"texts": texts, "--file": files, "--column": columns, "--alternatives": alternatives}, as_json)
     options = Options(scores=True, alternatives=alternatives) if as_json else Options()
     if beam_size is not None:

@@ -30,8 +30,8 @@ from service.settings.values import (
 
 PREFIX: Final = "DRAGOMAN_"
 _PRETRAINED: Final = Path(__file__).parent.parent.parent / "model" / "pretrained"
-EMBEDDED_MODEL: Final = _PRETRAINED / "en-fr"
-EMBEDDED_MODELS: Final = tuple(sorted(each.parent for each in _PRETRAINED.glob("*/config.json")))
+EMBEDDED_MODELS: Final = (_PRETRAINED / "en-fr", _PRETRAINED / "fr-en")
+EMBEDDED_MODEL: Final = EMBEDDED_MODELS[0]
 
 
 class HubSettings(BaseSettings):
@@ -79,7 +79,7 @@ class Settings(AccessSettings, HubSettings):
     models: Models = setting(
         Group.MODELS,
         default=EMBEDDED_MODELS,
-        default_text="the embedded English-French model",
+        default_text="the embedded models, English to French and French to English",
         description="Several models: paths and names with commas between them, a file with one on each line, a "
         "directory, whose changes are followed, or a whole index, firefox: or argos:, whose models are fetched on "
         "demand. Of two that translate the same direction, the first by name is used.",

@@ -1,0 +1,79 @@
+"""The server that a newcomer starts: both embedded models, and what holds if one of them is damaged."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.settings import EMBEDDED_MODELS, Settings
+from tests.conftest import forget_sums
+from tests.system.conftest import Server, StartServer, run_server
+
+MODELS = ",".join(map(str, EMBEDDED_MODELS))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with run_server(tmp_path_factory.mktemp("server") / "log", "--models", MODELS) as server:
+        yield server
+
+
+def _translated(server: Server, **fields: object) -> dict[str, object]:
+    answer = httpx.post(f"{server.url}/translate", json=fields, timeout=60)
+    found: dict[str, object] = answer.json()
+    return found
+
+
+def test_a_server_without_settings_has_both_models() -> None:
+    assert (Settings().model, Settings().models) == (None, EMBEDDED_MODELS)
+
+
+def test_both_directions(both: Server) -> None:
+    there = _translated(both, q=["I see a cat.", "Où est la gare ?"], source="auto", target="fr")
+    back = _translated(both, q=["I see a cat.", "Où est la gare ?"], source="auto", target="en")
+    assert there["translatedText"] == ["Je vois un chat.", "Où est la gare ?"]
+    assert back["translatedText"] == ["I see a cat.", "Where is the station?"]
+    listed = httpx.get(f"{both.url}/languages").json()
+    assert {each["code"]: each["targets"] for each in listed} == {"en": ["en", "fr"], "fr": ["en", "fr"]}
+
+
+def test_html_into_english(both: Server) -> None:
+    found = _translated(both, q="<p>Je vois un <b>chat</b>.</p>", source="fr", target="en", format="html")
+    assert found["translatedText"] == "<p>I see a <b>cat</b>.</p>"
+
+
+def test_a_language_that_neither_knows_is_named(both: Server) -> None:
+    text = "Der Zug nach Hamburg fährt heute nicht, weil es zu viel geschneit hat."
+    found = _translated(both, q=text, source="auto", target="en")
+    assert found["error"] == "source: the text is in de, which cannot be translated into en"
+
+
+@pytest.mark.parametrize("damage", ["weights", "tokenizer"])
+def test_a_damaged_model_does_not_stop_the_other(start_server: StartServer, tmp_path: Path, damage: str) -> None:
+    for each in EMBEDDED_MODELS:
+        shutil.copytree(each, tmp_path / each.name)
+    damaged = tmp_path / "fr-en"
+    if damage == "weights":
+        weights = damaged / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1000])
+    else:
+        forget_sums(damaged)
+        (damaged / "tokenizer.model").write_bytes(b"no tokenizer")
+    flags = f"{tmp_path / 'en-fr'},{damaged}"
+    with start_server("--models", flags) as server:
+        assert _translated(server, q="I see a cat.", source="en", target="fr") == {"translatedText": "Je vois un chat."}
+        refused = httpx.post(f"{server.url}/translate", json={"q": "Bonjour", "source": "fr", "target": "en"})
+        # A model whose tokenizer cannot be read has no directions.
+        assert refused.status_code == (503 if damage == "weights" else 400)
+        states = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
+        assert "fr-en" in states["fr-en"]["reason"]
+
+
+def test_the_command_line_finds_the_direction() -> None:
+    command = [sys.executable, "-m", "service", "translate", "--target", "en", "Où est la gare ?"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "Where is the station?\n"), done.stderr
