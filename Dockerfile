@@ -1,4 +1,4 @@
-# The server with its embedded model: Python, the dependencies, the service and its C++ operators, but no compiler.
+# The server with its embedded models: Python, the dependencies, the service and its C++ operators, but no compiler.
 #
 #   docker build -t dragoman .
 #   docker run --read-only --stop-timeout 50 --publish 5000:5000 dragoman

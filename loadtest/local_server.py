@@ -17,6 +17,7 @@ from httpx_sse import aconnect_sse
 
 from loadtest.metrics import Metrics
 from service.process.interpreter import python_command
+from service.settings import EMBEDDED_MODEL
 
 _START_SECONDS: Final = 180.0
 _STOP_SECONDS: Final = 60.0
@@ -158,7 +159,7 @@ def free_port() -> int:
 
 
 def start_server(flags: Sequence[str], port: int, log: Path | None = None) -> Server:
-    """Start with `flags`; it is not ready yet.
+    """Start with `flags`; it is not ready yet. Without a model among them, it has the embedded one into French alone.
 
     It keeps no finished sentences unless a flag says so: the same sentences again are work for its engines.
 
@@ -166,6 +167,8 @@ def start_server(flags: Sequence[str], port: int, log: Path | None = None) -> Se
     """
     # Whoever waits is served: refusals are not what is looked at here.
     ours = ["--port", str(port), "--log-level", "info" if log else "error", "--max-waiting", "10000", "--cache-mb", "0"]
+    if not {"--model", "--models"} & {*flags}:
+        ours += ["--model", str(EMBEDDED_MODEL)]
     command = python_command("-m", "service", "serve", *ours, *flags)
     with log.open("ab") if log else nullcontext() as output:
         # With a session of its own: an engine whose parent has died is known by it.

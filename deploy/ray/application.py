@@ -29,7 +29,7 @@ class Options(BaseModel):
     engines: int = Field(
         default=1,
         ge=1,
-        description="engine processes of a replica; it asks Ray for DRAGOMAN_THREADS cores for each, and one for HTTP",
+        description="engine processes of each model; asks Ray for DRAGOMAN_THREADS cores for each, and one for HTTP",
     )
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=4, ge=1)

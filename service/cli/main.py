@@ -59,7 +59,12 @@ def translate(  # noqa: PLR0913  each is an option of the command
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; without any, standard input.")] = None,
     source: Annotated[
         str,
-        typer.Option("--source", "-s", help="Language of the text; auto detects it.", show_default="en; into en, auto"),
+        typer.Option(
+            "--source",
+            "-s",
+            help="Language of the text; auto detects it.",
+            show_default="en, or auto if the target is en",
+        ),
     ] = "",
     target: Annotated[str, typer.Option("--target", "-t", help="Language to translate into.")] = "fr",
     files: Annotated[

@@ -27,9 +27,12 @@ def test_what_works_is_tried_out() -> None:
     assert report["pytorch"] == torch.__version__
     assert report["processor"]["cores"] == usable_cores()
     assert (report["processor"]["operators"] is not None) is COMPILES
-    [model] = report["models"]
-    assert (model["name"], model["state"], model["directions"]) == ("en-fr", "ready", ["en-fr"])
-    assert model["max_sentence_tokens"] > 0
+    models = report["models"]
+    assert [(each["name"], each["state"], each["directions"]) for each in models] == [
+        ("en-fr", "ready", ["en-fr"]),
+        ("fr-en", "ready", ["fr-en"]),
+    ]
+    assert all(each["max_sentence_tokens"] > 0 for each in models)
     assert [speed["at_once"] for speed in report["speeds"]] == [1, 4]
     for speed in report["speeds"]:
         assert speed["tokens_per_second"] > 0
