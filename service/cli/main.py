@@ -26,7 +26,7 @@ from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError, UnknownLanguage
 from service.hub.errors import HubError, is_full_disk
-from service.settings import CommandSettings, Settings, UnusableSettingError
+from service.settings import EMBEDDED_MODELS, CommandSettings, Settings, UnusableSettingError
 
 if TYPE_CHECKING:
     from service.cli.documents import DocumentOptions
@@ -117,7 +117,7 @@ def translate(  # noqa: PLR0913  each is an option of the command
     if beam_size is not None:
         options["beam_size"] = beam_size
 
-    engine = partial(_engine, url, api_key, partial(_with_local_model, model, offline))
+    engine = partial(_engine, url, api_key, partial(_with_local_model, model, offline, target))
 
     async def show(sink: TextIO) -> None:
         # A progress bar and tokens on the same terminal would overwrite each other.
@@ -170,12 +170,16 @@ def _check_output(output: Path | None, *, may_overwrite: bool) -> None:
         raise typer.Exit(UNUSABLE)
 
 
-def _with_local_model(model: str | None, offline: bool) -> Settings:
-    """Load the settings, and download the model that they name, if they name one."""
+def _with_local_model(model: str | None, offline: bool, target: str) -> Settings:
+    """Load the settings, and download the model that they name, if they name one; of the embedded ones, keep one."""
+    from service.text.language_codes import without_country
+
     given: dict[str, object] = {} if model is None else {"model": model}
     settings = load_settings(**given | ({"offline": True} if offline else {}))
     if settings.model is None:
-        return settings
+        # The other one would be loaded in vain.
+        into = [each for each in EMBEDDED_MODELS if each.name.endswith(f"-{without_country(target)}")]
+        return settings.model_copy(update={"models": into}) if into and settings.models == EMBEDDED_MODELS else settings
     return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
 
 
