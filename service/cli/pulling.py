@@ -142,16 +142,17 @@ def progress_bar(name: str, reporter: "_Reporter | None" = None) -> Iterator[Pro
 
 
 class _Reporter:
-    """Prints progress as lines of JSON, a few per second."""
+    """Prints progress as lines of JSON, a few per second; each percent at once, since a download may halt at any."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._step = ""
+        self._last = ("", 0)
         self._reported = 0.0
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
-        if progress.step == self._step and now < self._reported + _REPORT_SECONDS:
+        place = progress.step, 100 * progress.done // progress.total if progress.total else 0
+        if place == self._last and now < self._reported + _REPORT_SECONDS:
             return
-        self._step, self._reported = progress.step, now
+        self._last, self._reported = place, now
         print_report(Report(name=self._name, step=progress.step, done=progress.done, total=progress.total))
