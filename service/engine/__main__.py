@@ -45,8 +45,11 @@ class _Fork(NamedTuple):
     channel: socket.socket
 
 
-def main() -> None:
-    """Run until the HTTP process closes the socket; in a fork, until it closes the fork's channel."""
+def main() -> int:
+    """Run until the HTTP process closes the socket; in a fork, until it closes the fork's channel.
+
+    Returns the exit status of the process.
+    """
     # Signals can reach the whole process group; when to stop is the HTTP process's decision. Before
     # anything slow is imported, so that Ctrl-C at the start is not answered with a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,6 +58,7 @@ def main() -> None:
     control, log_level, log_format = socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:4]
     logs.configure(log_level, log_format)
     _become("zygote")
+    gc.disable()  # nothing of what is imported and loaded is garbage, and looking for it takes a tenth of the time
     try:
         # Import before the fork: a module imported afterwards is not shared between engines.
         from service.engine.loading import prepare, serve
@@ -63,15 +67,16 @@ def main() -> None:
         lenders = prepare(shared=forks)
     except RuntimeError as error:
         _fail(control, error)
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     if (fork := _next_fork(control, forks=forks)) is None:
-        return
+        return 0
     _become("model")
     model = _load(fork.channel, lenders)
     if (replica := _next_fork(fork.channel, forks=forks)) is None:
-        return
+        return 0
     _become("engine")
-    sys.exit(serve(model, replica.number, SocketChannel(replica.channel)))
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    gc.enable()
+    return serve(model, replica.number, SocketChannel(replica.channel))
 
 
 def _load(control: socket.socket, lenders: "Lenders | None") -> "LoadedModel":
@@ -185,4 +190,7 @@ def _return_unused_memory() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    status = main()
+    logging.shutdown()
+    # Taking the modules of PyTorch apart takes half a second in each process, and the next waits for it.
+    os._exit(status)
