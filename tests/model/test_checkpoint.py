@@ -49,6 +49,12 @@ def test_round_trip(checkpoint: Path, config: ModelConfig) -> None:
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
+def test_no_random_numbers_are_drawn(checkpoint: Path) -> None:
+    before = torch.get_rng_state()
+    load_model(checkpoint)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_shortlist_is_read_as_it_was_written(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
     described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
     shortlist = random_shortlist(config)
