@@ -1,6 +1,8 @@
 """The program `dragoman`: serve, translate, doctor, import, and the commands of keys, models and training."""
 
 import asyncio
+import atexit
+import gc
 import logging
 import os
 import sys
@@ -42,6 +44,8 @@ app.add_typer(adapt_app)
 
 
 def main() -> None:
+    # Looking through all that was imported for garbage, once more at exit, takes half a second.
+    atexit.register(gc.freeze)
     app()
 
 
@@ -178,7 +182,7 @@ def _with_local_model(model: str | None, offline: bool, target: str) -> Settings
     settings = load_settings(**given | ({"offline": True} if offline else {}))
     if settings.model is None:
         # The other one would be loaded in vain.
-        into = [each for each in EMBEDDED_MODELS if each.name.endswith(f"-{without_country(target)}")]
+        into = tuple(each for each in EMBEDDED_MODELS if each.name.endswith(f"-{without_country(target)}"))
         return settings.model_copy(update={"models": into}) if into and settings.models == EMBEDDED_MODELS else settings
     return settings.model_copy(update={"model": local_model(settings.model, settings.hub_options)})
 

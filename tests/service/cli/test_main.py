@@ -6,12 +6,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from service.cli.doctor import Processor, Report
 from service.cli.main import app
+from service.errors import InvalidRequest
 from service.server.server import listen, url_of
 from service.settings import EMBEDDED_MODELS, Settings, default_text, flags
 from tests.conftest import one_line
@@ -209,3 +211,23 @@ def test_a_command_does_not_wait_for_what_others_import() -> None:
     names = "torch", "fastapi", "service.documents", "service.registry.registry", "model.training"
     program = f"import sys, service.cli.main; print([name for name in {names} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], check=True, text=True, capture_output=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [
+        ((), ["en-fr"]),
+        (("--target", "en"), ["fr-en"]),
+        (("--target", "en-GB"), ["fr-en"]),
+        (("--target", "de"), ["en-fr", "fr-en"]),  # whose languages the refusal lists
+    ],
+)
+def test_translate_loads_the_embedded_model_that_it_needs(
+    arguments: tuple[str, ...], loaded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def local_engine(settings: Settings, job: object) -> NoReturn:
+        assert isinstance(settings.models, tuple)
+        raise InvalidRequest("models", " ".join(path.name for path in settings.models if isinstance(path, Path)))
+
+    monkeypatch.setattr("service.cli.translate.local_engine", local_engine)
+    assert _run("translate", *arguments, "Yes.").stderr == f"dragoman: models: {' '.join(loaded)}\n"
