@@ -157,10 +157,14 @@ class StreamingPostprocessor:
         segment = self._segment
         words = term.translation if term.is_copy else segment.render(self._cased(term))
         last = self._last_text[-1:]
-        before = segment.sentence[term.start - 1 : term.start] if term.start else ""
-        if is_unspaced(before):
+        before = segment.sentence[: term.start][-1:]
+        if segment.sentence[: term.start].rstrip().endswith("«"):
+            before = "«"  # its space, which French writes, is no evidence
+        elif is_unspaced(before):
             before = ""  # no evidence about spaces
         is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
+        if last == "«":
+            is_attached = False  # whether a space follows, the model knows
         if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
             is_attached = True
         return words if is_attached or not has_space or last.isspace() else " " + words

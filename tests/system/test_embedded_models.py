@@ -41,6 +41,20 @@ def test_both_directions(both: Server) -> None:
     assert {each["code"]: each["targets"] for each in listed} == {"en": ["en", "fr"], "fr": ["en", "fr"]}
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "target", "expected"),
+    [
+        ("fr", "« %s » n'est pas un nombre.", "en", '"%s" is not a number.'),
+        ("fr", "Écrivez à « aide@example.org ».", "en", 'Write to "aide@example.org".'),
+        ("en", '"%s" is not a number.', "fr", "« %s » n'est pas un nombre."),
+        ("en", "Delete “{0}”?", "fr", "Supprimer « {0} » ?"),
+    ],
+)
+def test_quotes_around_what_is_copied(both: Server, source: str, text: str, target: str, expected: str) -> None:
+    """French writes spaces within its quotation marks, English none."""
+    assert _translated(both, q=text, source=source, target=target)["translatedText"] == expected
+
+
 def test_html_into_english(both: Server) -> None:
     found = _translated(both, q="<p>Je vois un <b>chat</b>.</p>", source="fr", target="en", format="html")
     assert found["translatedText"] == "<p>I see a <b>cat</b>.</p>"
