@@ -16,6 +16,7 @@ export class Direction {
     this.onChange = onChange;
     const [from, to] = ["from", "to"].map($);
     this.found = null; // the language that the text was detected to be in
+    this.isChosen = false; // by a reader, not by the page
     this.languages = new Languages({ from, to, onChange: () => this.show(null) });
     for (const list of [from, to]) list.addEventListener("change", () => this.choose());
   }
@@ -36,8 +37,10 @@ export class Direction {
     languages.fill(known, source.code === AUTOMATIC);
     languages.choose({ target: target.code });
     if (languages.source === AUTOMATIC) languages.choose({ target: preferred(languages.targetsOf(AUTOMATIC))[0] });
-    languages.choose(browser.get(KEPT, {}));
+    const kept = browser.get(KEPT, null);
     const wanted = readAddress();
+    this.isChosen ||= Boolean(kept || wanted.target);
+    languages.choose(kept ?? {});
     languages.choose(wanted);
     if (wanted.target && wanted.target !== languages.target) {
       const language = wanted.target.slice(0, LONGEST_CODE);
@@ -46,10 +49,23 @@ export class Direction {
   }
 
   choose(direction) {
+    this.isChosen = true;
     this.note("");
     this.languages.choose(direction);
     browser.set(KEPT, this.chosen);
     this.onChange();
+  }
+
+  /**
+   * Choose another target for a text that is in it already, where nobody has chosen one and it is clear which. Returns
+   * whether there is another now.
+   */
+  leave(found) {
+    if (this.isChosen || this.languages.source !== AUTOMATIC || found !== this.languages.target) return false;
+    const targets = this.languages.targetsOf(found);
+    const [other] = targets.length > 1 ? preferred(targets) : targets;
+    if (other) this.languages.choose({ target: other });
+    return Boolean(other);
   }
 
   /** Turn the direction, after `take` has heard of it; or say that the server does not translate in the other one. */

@@ -50,7 +50,7 @@ const translator = new Translator(
     api,
     fields: (sent) => withTerms(sent, direction.chosen),
     onBegin: begin,
-    onStart: (translation) => direction.detect(translation),
+    onStart: (translation) => (direction.leave(translation.source) ? translateNow() : direction.detect(translation)),
     onFinish: finish,
     onFail: fail,
     onReturn: reconnect,

@@ -58,18 +58,30 @@ def test_the_last_choice_comes_before_the_browsers_language(browser: Browser, bo
     context.close()
 
 
-def test_a_text_that_is_in_the_target_is_turned_by_one_click(browser: Browser, both: Server) -> None:
+def test_a_newcomer_s_text_is_translated_whatever_the_browser_prefers(browser: Browser, both: Server) -> None:
     context, page = _open(browser, both, "en-US")
+    for text, target in ((ENGLISH, "fr"), (FRENCH, "en"), (ENGLISH, "fr")):
+        translate(page, text)
+        wait_until_done(page)
+        expect(page.locator("#output")).not_to_have_text(text)
+        expect(page.locator("#hint")).to_be_hidden()
+        assert _chosen(page) == ("auto", target)
+    context.close()
+
+
+def test_a_text_that_is_in_the_chosen_target_is_turned_by_one_click(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR")
+    page.locator("#to").select_option("en")
     page.locator("#text").fill(ENGLISH)
-    expect(page.locator("#hint")).to_contain_text("This text is already in English.")
-    page.locator("#hint").get_by_role("button", name="English → French").click()
+    expect(page.locator("#hint")).to_contain_text("Ce texte est déjà en anglais.")
+    page.locator("#hint").get_by_role("button", name="anglais → français").click()
     expect(page.locator("#output")).to_have_text(FRENCH)
     assert _chosen(page) == ("en", "fr")
     expect(page.locator("#hint")).to_be_hidden()
     # The same with a source that was chosen.
     page.locator("#text").fill(FRENCH)
-    expect(page.locator("#hint")).to_contain_text("This text is already in French.")
-    page.locator("#hint").get_by_role("button", name="French → English").click()
+    expect(page.locator("#hint")).to_contain_text("Ce texte est déjà en français.")
+    page.locator("#hint").get_by_role("button", name="français → anglais").click()
     expect(page.locator("#from")).to_have_value("fr")
     context.close()
 
