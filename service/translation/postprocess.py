@@ -162,9 +162,8 @@ class StreamingPostprocessor:
             before = "«"  # its space, which French writes, is no evidence
         elif is_unspaced(before):
             before = ""  # no evidence about spaces
-        is_attached = before != "" and not before.isspace() and (before.isalnum() or not last.isalnum())
-        if last == "«":
-            is_attached = False  # whether a space follows, the model knows
+        # Whether a space follows «, the model knows.
+        is_attached = before.strip() != "" and last != "«" and (before.isalnum() or not last.isalnum())
         if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
             is_attached = True
         return words if is_attached or not has_space or last.isspace() else " " + words
