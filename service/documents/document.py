@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from service.documents.archive import Archive, copy_member, open_archive, write_member
-from service.documents.formats import FORMATS, DocumentFormat, check_beginning, format_of
+from service.documents.formats import FORMATS, Conversion, DocumentFormat, TextReader, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
-from service.documents.readers import Conversion, TextReader
 from service.documents.report import Report
 from service.errors import InvalidRequest, TooLong
 
@@ -100,7 +99,7 @@ class _Part:
 
     def __init__(self, reader: TextReader, data: bytes, options: ReadOptions, count: Count) -> None:
         self._reader = reader
-        text, self._encoding = reader.decode(data)
+        text, self._encoding = reader.encodings.decode(data)
         self._pieces: list[Piece] = []
         for piece in reader.split(text, options):
             count.add_piece(piece)
@@ -109,7 +108,7 @@ class _Part:
 
     def written(self, report: Report) -> bytes:
         report.add(self._pieces)
-        return self._reader.encode(render(self._pieces), self._encoding)
+        return self._reader.encodings.encode(render(self._pieces), self._encoding)
 
 
 def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentLimits) -> Document:

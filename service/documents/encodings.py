@@ -1,28 +1,85 @@
-"""Encodings that a document may declare: those of the Web and of older programs, and no other codec of Python."""
+"""The encoding of a text: by its byte order mark, by its declaration, UTF-8, or the older one of its format."""
 
 import codecs
+from dataclasses import dataclass
 from typing import Final
 
 import regex
 
 from service.errors import InvalidRequest
 
+_MARKS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_BEGINNING: Final = 16_384
+"""Bytes that must contain the declaration."""
+# The names that Python gives to the encodings of the Web and of older programs; it has other codecs, too.
 _KNOWN: Final = regex.compile(
     r"ascii|utf-(?:8(?:-sig)?|16(?:-[lb]e)?|32(?:-[lb]e)?)|iso8859-[0-9]+|latin-?1|cp(?:125[0-8]|437|8[0-9]{2}|932|949|950)"
     r"|koi8-[rut]|mac-[a-z]+|gb2312|gbk|gb18030|big5(?:hkscs)?|shift_jis|euc_(?:jp|kr)|iso2022_(?:jp|kr)|tis-620"
 )
-"""The names that Python gives to them."""
-_SURROGATE: Final = regex.compile("[\ud800-\udfff]")
+_NAME: Final = rb"([A-Za-z][A-Za-z0-9._:-]{0,39})"
+_XML_DECLARATION: Final = rb"""\A(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']""" + _NAME
+_MOST_PAIRS: Final = 0.1
+"""Letters beyond ASCII that stand side by side, in a text of a western language; in others most do."""
 
 
-def decode_as(data: bytes, encoding: str, what: str) -> tuple[str, str]:
-    """Decode bytes as the encoding that `what` declares. Returns the text and the encoding. Raises `InvalidRequest`."""
+@dataclass(frozen=True)
+class Encodings:
+    """The encodings that texts of a format have."""
+
+    declaration: bytes | None = None
+    """A pattern for the declaration, with a group for the name."""
+    older: str = ""
+    """The encoding of texts that declare none and are not in UTF-8."""
+    is_western: bool = False
+    """True if the older encoding is used only for texts that look like a western language."""
+    has_references: bool = False
+    """True if a character that the encoding lacks can be written as a reference."""
+
+    def decode(self, data: bytes) -> tuple[str, str]:
+        """Return the text and its encoding. Raises `InvalidRequest`."""
+        mark = _MARKS.get(data[:2])
+        declared = regex.search(self.declaration, data[:_BEGINNING], regex.I) if self.declaration and not mark else None
+        encoding = declared[1].decode().lower() if declared else mark or "utf-8"
+        text = _decoded(data, encoding)
+        if text is None and not (mark or declared) and self.older and (not self.is_western or _is_western(data)):
+            encoding, text = self.older, _decoded(data, self.older)
+        if text is None:
+            remedy = ", as it claims" if declared else "; save it as UTF-8"
+            raise InvalidRequest("file", f"it is not {encoding.upper()}{remedy}")
+        if "\0" in text:
+            raise InvalidRequest("file", "it is not text: it contains zero bytes")
+        return text, encoding
+
+    def encode(self, text: str, encoding: str) -> bytes:
+        """Return the bytes of a text. Raises `InvalidRequest` if the encoding lacks a character."""
+        try:
+            return text.encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
+        except UnicodeEncodeError as error:
+            missing = text[error.start : error.end][:1]
+            raise InvalidRequest(
+                "file", f"the translation has {missing!r}, which {encoding.upper()} cannot write; save it as UTF-8"
+            ) from None
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
     try:
-        if _KNOWN.fullmatch(codecs.lookup(encoding).name) is None:
-            raise LookupError
-        text = data.decode(encoding)
+        return data.decode(encoding) if _KNOWN.fullmatch(codecs.lookup(encoding).name) else None
     except (UnicodeError, LookupError):
-        raise InvalidRequest("file", f"{what} is not {encoding.upper()}, as it claims") from None
-    if _SURROGATE.search(text):
-        raise InvalidRequest("file", f"{what} has characters that do not exist")
-    return text, encoding
+        return None
+
+
+def _is_western(data: bytes) -> bool:
+    high = regex.findall(rb"[\x80-\xff]+", data)
+    return sum(len(each) > 1 for each in high) <= _MOST_PAIRS * len(high)
+
+
+TEXT: Final = Encodings()
+SUBTITLES: Final = Encodings(older="windows-1252", is_western=True)
+PROPERTIES: Final = Encodings(older="iso8859-1")
+PO: Final = Encodings(rb"charset=\s*(?!CHARSET\b)" + _NAME)
+XML: Final = Encodings(_XML_DECLARATION, has_references=True)
+HTML: Final = Encodings(  # as browsers read it
+    rb"(?|" + _XML_DECLARATION + rb"""|<meta[^>]{0,200}?charset\s*=\s*["']?""" + _NAME + rb")",
+    older="windows-1252",
+    has_references=True,
+)

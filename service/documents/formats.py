@@ -1,12 +1,14 @@
 """The table of formats. It imports no parser: the modules of a format are imported when a document of it is read."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
-from service.documents.readers import Conversion, TextReader
+from service.documents.encodings import HTML, PO, PROPERTIES, SUBTITLES, TEXT, XML, Encodings
+from service.documents.paragraph import Piece, ReadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -17,6 +19,23 @@ _LONGEST_NAME: Final = 32
 _ODF_TYPE: Final = "application/vnd.oasis.opendocument"
 _OOXML_TYPE: Final = "application/vnd.openxmlformats-officedocument"
 _MACRO_TYPE: Final = "application/vnd.ms-{}.macroEnabled.12"
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """The rules for reading and writing a text of a document."""
+
+    encodings: Encodings
+    split: Callable[[str, ReadOptions], Iterator[Piece]]
+    """Splits a text into pieces; joined, they are the text."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A format that cannot be written: its files are converted first, and delivered in another format."""
+
+    convert: Callable[[Path, Path, ReadOptions], Sequence[str]]
+    """Converts a file into another one, by its name into docx or md. Returns warnings for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,59 +112,53 @@ _ARCHIVES: Final = (
 _PDF: Final = DocumentFormat(
     name="pdf",
     media_type="application/pdf",
-    load=lambda: Conversion(convert=_named("pdf.conversion:convert_pdf")),
+    load=lambda: Conversion(_named("pdf.conversion:convert_pdf")),
     outputs=("docx", "md"),
 )
-_TEXT: Final = "text_files:decode_text"
 
 
-def _pieces(
-    names: str, media_type: str, split: str, decode: str = _TEXT, *, finds_passages: bool = False
-) -> Iterator[DocumentFormat]:
-    """Return formats of text. One in XML can write any character."""
+def _texts(names: str, media_type: str, reader: str, encodings: Encodings = TEXT) -> Iterator[DocumentFormat]:
+    """Return formats of text. A function `read_...` reads passages, and `split_...` pieces."""
 
     def load() -> TextReader:
-        found = _named("passages:at_passages")(_named(split)) if finds_passages else _named(split)
-        has_references = decode in ("xml_text:decode", "web_pages:decode_html")
-        return TextReader(decode=_named(decode), split=found, has_references=has_references)
+        found = _named(reader)
+        return TextReader(encodings, _named("passages:at_passages")(found) if ":read_" in reader else found)
 
     for name in names.split():
         yield DocumentFormat(name=name, media_type=media_type, load=load)
 
 
-_texts: Final = partial(_pieces, finds_passages=True)
-
 _ALL: Final = (
     *_ARCHIVES,
     _PDF,
-    *_pieces("html htm xhtml", "text/html", "web_pages:split_page", "web_pages:decode_html"),
+    *_texts("html htm xhtml", "text/html", "web_pages:split_page", HTML),
     *_texts("txt", "text/plain", "plain_text:read_plain_text"),
-    *_pieces("md markdown mdx", "text/markdown", "markdown:split_markdown"),
+    *_texts("md markdown mdx", "text/markdown", "markdown:split_markdown"),
     *_texts("rst", "text/x-rst", "rest:read_rest"),
-    *_pieces("tex", "text/x-tex", "tex:split_tex"),
+    *_texts("tex", "text/x-tex", "tex:split_tex"),
     *_texts("adoc asciidoc", "text/asciidoc", "asciidoc:read_asciidoc"),
-    *_texts("srt", "application/x-subrip", "subtitles:read_subtitles", "subtitles:decode_subtitles"),
-    *_texts("vtt", "text/vtt", "subtitles:read_subtitles", "subtitles:decode_subtitles"),
-    *_texts("sbv", "text/x-subviewer", "subtitles:read_subtitles", "subtitles:decode_subtitles"),
-    *_texts("ass ssa", "text/x-ssa", "subtitles:read_events", "subtitles:decode_subtitles"),
-    *_texts("ttml", "application/ttml+xml", "xml_strings:read_ttml", "xml_text:decode"),
-    *_texts("po pot", "text/x-gettext-translation", "gettext:read_po", "gettext:decode_po"),
-    *_pieces("xlf xliff", "application/xliff+xml", "xliff:split_xliff", "xml_text:decode"),
-    *_texts("tmx", "application/x-tmx+xml", "xml_strings:read_tmx", "xml_text:decode"),
-    *_texts("ts", "application/x-linguist", "xml_strings:read_ts", "xml_text:decode"),
-    *_texts("xml", "application/xml", "xml_strings:read_android", "xml_text:decode"),
-    *_texts("resx", "application/xml", "xml_strings:read_resx", "xml_text:decode"),
-    *_texts("stringsdict", "application/xml", "xml_strings:read_stringsdict", "xml_text:decode"),
+    *_texts("srt", "application/x-subrip", "subtitles:read_subtitles", SUBTITLES),
+    *_texts("vtt", "text/vtt", "subtitles:read_subtitles", SUBTITLES),
+    *_texts("sbv", "text/x-subviewer", "subtitles:read_subtitles", SUBTITLES),
+    *_texts("ass ssa", "text/x-ssa", "subtitles:read_events", SUBTITLES),
+    *_texts("ttml", "application/ttml+xml", "xml_strings:read_ttml", XML),
+    *_texts("po pot", "text/x-gettext-translation", "gettext:read_po", PO),
+    *_texts("xlf xliff", "application/xliff+xml", "xliff:split_xliff", XML),
+    *_texts("tmx", "application/x-tmx+xml", "xml_strings:read_tmx", XML),
+    *_texts("ts", "application/x-linguist", "xml_strings:read_ts", XML),
+    *_texts("xml", "application/xml", "xml_strings:read_android", XML),
+    *_texts("resx", "application/xml", "xml_strings:read_resx", XML),
+    *_texts("stringsdict", "application/xml", "xml_strings:read_stringsdict", XML),
     *_texts("strings", "text/x-apple-strings", "strings_files:read_strings"),
-    *_texts("properties", "text/x-java-properties", "strings_files:read_properties", "strings_files:decode_properties"),
+    *_texts("properties", "text/x-java-properties", "strings_files:read_properties", PROPERTIES),
     *_texts("ftl", "text/x-fluent", "fluent:read_fluent"),
     *_texts("yaml yml", "application/yaml", "yaml_files:read_yaml"),
     *_texts("json", "application/json", "json_files:read_json"),
     *_texts("arb", "application/json", "json_files:read_arb"),
-    *_pieces("xcstrings", "application/json", "string_catalogs:split_catalog"),
-    *_pieces("ipynb", "application/x-ipynb+json", "notebooks:split_notebook"),
-    *_texts("csv", "text/csv", "text_files:read_table"),
-    *_texts("tsv", "text/tab-separated-values", "text_files:read_table"),
+    *_texts("xcstrings", "application/json", "string_catalogs:split_catalog"),
+    *_texts("ipynb", "application/x-ipynb+json", "notebooks:split_notebook"),
+    *_texts("csv", "text/csv", "tables:read_table"),
+    *_texts("tsv", "text/tab-separated-values", "tables:read_table"),
 )
 FORMATS: Final[Mapping[str, DocumentFormat]] = {each.name: each for each in _ALL}
 """All formats by the endings of their files' names."""

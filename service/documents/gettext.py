@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 import regex
 
-from service.documents.encodings import decode_as
 from service.documents.icu_messages import CASES
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
@@ -23,20 +22,12 @@ _PART: Final = regex.compile(_STRING)
 _COMMENT: Final = regex.compile(r"\s*+(?:#[^\n]*+)?")
 _FLAGS: Final = regex.compile(r"^#,(?P<flags>[^\n]*)$", regex.MULTILINE)
 _LANGUAGE: Final = regex.compile(r"^Language:[ \t]*(\w[\w@-]*)", regex.M)
-_CHARSET: Final = regex.compile(rb"charset=\s*([A-Za-z][A-Za-z0-9._-]{0,39})")
-_CHARSET_BYTES: Final = 16_384
 _ESCAPE: Final = regex.compile(r"\\(?:([abfnrtv\\\"'?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 _CONTROLS: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _OPTION: Final = regex.compile(
     r"\s*+(?:-{1,2}[\w?][\w-]*+(?:[ =]?[\[<]?=?[A-Z<][^\s,]*+)?(?:,\s?+|(?=\s\s)))++\s{2,}+(?=\S)"
 )
 """The beginning of a line of help: options, and the space up to their explanation."""
-
-
-def decode_po(data: bytes) -> tuple[str, str]:
-    """Decode by the charset of the header. Returns the text and the encoding."""
-    declared = _CHARSET.search(data[:_CHARSET_BYTES])
-    return decode_as(data, declared[1].decode().lower() if declared and declared[1] != b"CHARSET" else "utf-8", "it")
 
 
 class _Entry(NamedTuple):

@@ -10,11 +10,12 @@ from urllib.parse import unquote
 import regex
 
 from service.documents.archive import Archive
+from service.documents.encodings import HTML, XML
+from service.documents.formats import TextReader
 from service.documents.passages import reason_to_keep
-from service.documents.readers import TextReader
-from service.documents.web_pages import decode_html, split_xhtml
+from service.documents.web_pages import split_xhtml
 from service.documents.xml_document import Vocabulary, names, split_xml
-from service.documents.xml_text import XmlKind, XmlToken, check, decode, tokens
+from service.documents.xml_text import XmlKind, XmlToken, check, tokens
 
 # ISO's strict variant of Office Open XML has other addresses.
 _OPEN_XML: Final = {
@@ -253,7 +254,7 @@ def survey(archive: Archive) -> Survey:
         name = member.filename
         if _SURVEYED.fullmatch(name) is None:
             continue
-        text, _ = decode(archive.read(member))
+        text, _ = XML.decode(archive.read(member))
         if name == "word/document.xml":
             typed = is_typed(text)
             continue
@@ -269,7 +270,7 @@ def survey(archive: Archive) -> Survey:
     return Survey(frozenset(named), frozenset(compared), frozenset(codes), typed, frozenset(pages))
 
 
-_XHTML: Final = TextReader(decode=decode_html, split=split_xhtml, has_references=True)
+_XHTML: Final = TextReader(HTML, split_xhtml)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +293,5 @@ class ArchiveReader:
             return _XHTML
         for pattern, vocabulary in self.parts.items():
             if regex.fullmatch(pattern, name):
-                split = partial(split_xml, vocabulary=keeping(vocabulary, known))
-                return TextReader(decode=decode, split=split, has_references=True)
+                return TextReader(XML, partial(split_xml, vocabulary=keeping(vocabulary, known)))
         return None

@@ -6,7 +6,6 @@ from typing import Final
 
 import regex
 
-from service.documents.encodings import decode_as
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
@@ -43,14 +42,6 @@ def _unescaped(found: regex.Match[str]) -> str:
 def _quoted(text: str) -> str:
     escaped = regex.sub(r'\\(?![nrt\n])|"', lambda found: f"\\{found[0]}", text)
     return f'"{escaped}"'
-
-
-def decode_properties(data: bytes) -> tuple[str, str]:
-    """Decode UTF-8, or Latin-1, the encoding of old properties."""
-    try:
-        return decode_as(data, "utf-8", "it")
-    except InvalidRequest:
-        return decode_as(data, "iso8859-1", "it")
 
 
 def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:

@@ -9,7 +9,6 @@ import regex
 from service.documents.cues import Cue, cue_passages
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
-from service.documents.text_files import decode_text
 from service.errors import InvalidRequest
 
 _TIME: Final = r"((?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3})"
@@ -23,23 +22,6 @@ _EVENT: Final = regex.compile(r"Dialogue:[^\n]*")
 _FIELDS: Final = regex.compile(r"^Format:(?P<names>[^\n]*\bText)[ \t\r]*$", regex.M)
 _DRAWING: Final = regex.compile(r"\{[^{}]*\\p[1-9][^{}]*\}")
 _KARAOKE: Final = regex.compile(r"\{[^{}]*\\[kK][of]?[0-9]")
-_MOST_PAIRS: Final = 0.1
-_WESTERN: Final = "windows-1252"
-
-
-def decode_subtitles(data: bytes) -> tuple[str, str]:
-    """Decode UTF-8, UTF-16, or Windows-1252, in which many subtitles of western languages are written."""
-    try:
-        return decode_text(data)
-    except InvalidRequest:
-        high = regex.findall(rb"[\x80-\xff]+", data)
-        pairs = sum(len(found) > 1 for found in high)
-        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data or pairs > _MOST_PAIRS * len(high):
-            raise
-    try:
-        return data.decode(_WESTERN), _WESTERN
-    except UnicodeDecodeError:
-        raise InvalidRequest("file", "it is neither UTF-8 nor Windows-1252; save it as UTF-8") from None
 
 
 def read_subtitles(text: str, _: ReadOptions) -> Iterator[Passage]:

@@ -16,7 +16,8 @@ from xml.parsers.expat import errors
 import msgspec
 import regex
 
-from service.documents.gettext import decode_po, po_units
+from service.documents.encodings import PO
+from service.documents.gettext import po_units
 from service.errors import InvalidRequest
 from service.text.language_codes import without_country
 from service.text.placeholders import TAG, is_verbatim
@@ -249,7 +250,7 @@ def _table(path: Path, languages: Languages | None, report: UnitReport) -> Texts
 
 
 def _po(path: Path, languages: Languages | None, report: UnitReport) -> Texts:
-    text, _ = decode_po(path.read_bytes())
+    text, _ = PO.decode(path.read_bytes())
     for language, source, target in po_units(text):
         pair = languages or ("en", language)
         if not target:

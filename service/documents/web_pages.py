@@ -5,17 +5,11 @@ from typing import Final
 
 import regex
 
-from service.documents.encodings import decode_as
 from service.documents.page_blocks import block_pieces, texts_of
 from service.documents.paragraph import Piece, ReadOptions
-from service.documents.xml_text import decode
-from service.errors import InvalidRequest
 from service.text.html import split_blocks
 from service.text.markup.tokenizer import Token, tokenize
 
-_CHARSET: Final = regex.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z][A-Za-z0-9._:-]{0,39})""", regex.I)
-_CHARSET_BYTES: Final = 1024
-"""Bytes at the beginning that must contain the charset, by the HTML standard."""
 # Elements that XHTML may close at once; in HTML they last until their end tag.
 _EMPTY: Final = regex.compile(
     r"""<(?:script|style|textarea|title|iframe|pre|code|kbd|samp|var|svg|math|object|template|noembed|noframes|xmp)"""
@@ -25,19 +19,6 @@ _DESCRIPTIONS: Final = regex.compile(
     r"description|(?:og|twitter):(?:title|description|site_name|image:alt)|apple-mobile-web-app-title", regex.I
 )
 """The names of `meta` elements with text."""
-
-
-def decode_html(data: bytes) -> tuple[str, str]:
-    """Decode by the byte order mark, the XML declaration or the `meta` element. Returns the text and the encoding."""
-    declared = _CHARSET.search(data[:_CHARSET_BYTES])
-    if data.startswith((b"\xff\xfe", b"\xfe\xff", b"<?xml")):
-        return decode(data)
-    if declared is not None:
-        return decode_as(data, declared[1].decode().lower(), "the page")
-    try:
-        return decode_as(data, "utf-8", "the page")
-    except InvalidRequest:
-        return decode_as(data, "windows-1252", "the page")  # as browsers do
 
 
 def split_page(html: str, options: ReadOptions) -> Iterator[Piece]:

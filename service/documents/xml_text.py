@@ -13,7 +13,6 @@ from xml.parsers.expat import errors
 
 import regex
 
-from service.documents.encodings import decode_as
 from service.errors import InvalidRequest
 
 _DEEPEST: Final = 200
@@ -31,10 +30,9 @@ _FORBIDDEN: Final = regex.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-
 _KNOWN_TYPES: Final = frozenset(
     {"-//NISO//DTD ncx 2005-1//EN", "-//XLIFF//DTD XLIFF//EN", "-//Apple//DTD PLIST 1.0//EN"}
 )
+"""Document types by their public names. They are never fetched."""
 _KNOWN_NAMES: Final = frozenset({"TS", "tmx"})
 """Formats whose document type has no public name."""
-"""Document types of e-books' tables of contents and of XLIFF, by their public names. They are never fetched."""
-_DECLARED: Final = regex.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,39})["']""")
 
 
 class XmlKind(Enum):
@@ -68,16 +66,6 @@ class XmlToken(NamedTuple):
     def spelled(self) -> str:
         """The name of an element as it is spelled."""
         return self.raw.lstrip("</").rstrip("/>").split(maxsplit=1)[0]
-
-
-def decode(data: bytes) -> tuple[str, str]:
-    """Decode XML by its byte order mark or its declaration. Returns the text and the encoding."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16-le" if data.startswith(b"\xff\xfe") else "utf-16-be"
-    else:
-        declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
-        encoding = declared[1].decode().lower() if declared else "utf-8"
-    return decode_as(data, encoding, "the XML in it")
 
 
 def check(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Plain text, decoded, and tables of values."""
+"""Tables of values: CSV and TSV."""
 
 import csv
 from collections import Counter, defaultdict
@@ -18,18 +18,6 @@ _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
 _LEAST_CODES: Final = 3
 _DELIMITERS: Final = ",;\t|"
-
-
-def decode_text(data: bytes) -> tuple[str, str]:
-    """Decode UTF-8, or UTF-16 with a byte order mark. Returns the text and the encoding."""
-    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(data[:2], "utf-8")
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
-        raise InvalidRequest("file", f"it is not {encoding.upper()}; save it as UTF-8") from None
-    if "\0" in text:
-        raise InvalidRequest("file", "it is not text: it contains zero bytes")
-    return text, encoding
 
 
 def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
