@@ -143,7 +143,7 @@ _ALL: Final = (
     *_texts("ass ssa", "text/x-ssa", "subtitles:read_events", SUBTITLES),
     *_texts("ttml", "application/ttml+xml", "xml_strings:read_ttml", XML),
     *_texts("po pot", "text/x-gettext-translation", "gettext:read_po", PO),
-    *_texts("xlf xliff", "application/xliff+xml", "xliff:split_xliff", XML),
+    *_texts("xlf xliff", "application/xliff+xml", "xliff:read_xliff", XML),
     *_texts("tmx", "application/x-tmx+xml", "xml_strings:read_tmx", XML),
     *_texts("ts", "application/x-linguist", "xml_strings:read_ts", XML),
     *_texts("xml", "application/xml", "xml_strings:read_android", XML),

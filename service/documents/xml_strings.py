@@ -23,7 +23,7 @@ _ANDROID_QUOTED: Final = regex.compile(r'\s*+"(?:[^"\\]|\\.)*+"\s*+', regex.DOTA
 _ANDROID_SPECIAL: Final = regex.compile(r"(?<!\\)[\"']|^[@?]")
 
 
-class _Element(NamedTuple):
+class Element(NamedTuple):
     """An element with text."""
 
     path: Sequence[XmlToken]
@@ -36,11 +36,11 @@ class _Element(NamedTuple):
 
     @property
     def name(self) -> str:
-        return _local(self.path[-1])
+        return local(self.path[-1])
 
     @property
     def parent(self) -> str:
-        return _local(self.path[-2]) if len(self.path) > 1 else ""
+        return local(self.path[-2]) if len(self.path) > 1 else ""
 
     @property
     def text(self) -> str:
@@ -54,20 +54,21 @@ class _Element(NamedTuple):
                 text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
                 # Tags of HTML that are escaped, or stand in CDATA, are escaped again.
                 found += escaped_tags(plain_items(text), escape_text)
-            elif token.kind is XmlKind.OPEN and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
+            elif token.kind is XmlKind.OPEN and local(token) not in ("g", "ph", "bpt", "ept", "it"):
                 found.append(Open(token.raw))
-            elif token.kind is XmlKind.CLOSE and _local(token) not in ("g", "ph", "bpt", "ept", "it"):
+            elif token.kind is XmlKind.CLOSE and local(token) not in ("g", "ph", "bpt", "ept", "it"):
                 found.append(Close(token.raw))
             else:
-                found.append(Object([token.raw], is_break=_local(token) == "br"))
+                found.append(Object([token.raw], is_break=local(token) == "br"))
         return found
 
 
-def _local(token: XmlToken) -> str:
+def local(token: XmlToken) -> str:
+    """Return the name of an element without its namespace."""
     return token.name.rpartition(":")[2]
 
 
-def _elements(text: str, names: frozenset[str], root: str) -> Iterator[_Element]:
+def elements(text: str, names: frozenset[str], root: str) -> Iterator[Element]:
     """Yield the elements of the given names, with their content. Raises `InvalidRequest`."""
     check(text)
     path: list[XmlToken] = []
@@ -77,16 +78,16 @@ def _elements(text: str, names: frozenset[str], root: str) -> Iterator[_Element]
     for token in tokens(text, {}):
         end = position + len(token.raw)
         if token.kind is XmlKind.OPEN:
-            if not path and root not in ("", _local(token)):
-                raise InvalidRequest("file", f"its content is not that of such a file: it begins with {_local(token)}")
+            if not path and root not in ("", local(token)):
+                raise InvalidRequest("file", f"its content is not that of such a file: it begins with {local(token)}")
             path.append(token)
-            if inside is None and _local(token) in names:
+            if inside is None and local(token) in names:
                 inside, start, depth = [], end, len(path)
             elif inside is not None:
                 inside.append(token)
         elif token.kind is XmlKind.CLOSE:
             if inside is not None and len(path) == depth:
-                found = _Element(tuple(path), inside, (start, position), key)
+                found = Element(tuple(path), inside, (start, position), key)
                 key = found.text if found.name == "key" else key
                 yield found
                 inside = None
@@ -100,7 +101,7 @@ def _elements(text: str, names: frozenset[str], root: str) -> Iterator[_Element]
 
 def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the strings of an Android app, but not those that say that they are not translatable."""
-    for found in _elements(text, frozenset({"string", "item"}), "resources"):
+    for found in elements(text, frozenset({"string", "item"}), "resources"):
         if found.name == "item" and found.parent not in ("string-array", "plurals"):
             continue
         values = [token.attributes() for token in found.path]
@@ -112,7 +113,7 @@ def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
         yield Passage(found.place, context="entry", items=items, write_text=_android)
 
 
-def _without_quotes(text: str, found: _Element) -> _Element:
+def _without_quotes(text: str, found: Element) -> Element:
     """Return a string of Android without the quotes around it, by which its white space counts."""
     inside = list(found.inside)
     inside[0] = inside[0]._replace(text=inside[0].text.lstrip()[1:])
@@ -126,19 +127,19 @@ def _android(text: str) -> str:
 
 def read_resx(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the strings of a .NET resource file; other resources have a type."""
-    for found in _elements(text, frozenset({"value"}), "root"):
+    for found in elements(text, frozenset({"value"}), "root"):
         values = found.path[-2].attributes() if found.parent == "data" else {"type": ""}
         if not {"type", "mimetype"} & values.keys() and not values.get("name", "").startswith(">>"):
             yield _entry(found)
 
 
-def _entry(found: _Element) -> Passage:
+def _entry(found: Element) -> Passage:
     return Passage(found.place, context="entry", items=found.items(keeps_lines=True), write_text=escape_text)
 
 
 def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the plural forms of Apple's stringsdict."""
-    for found in _elements(text, frozenset({"key", "string"}), "plist"):
+    for found in elements(text, frozenset({"key", "string"}), "plist"):
         if found.name == "string" and found.key in _PLURALS:
             yield _entry(found)
 
@@ -147,18 +148,18 @@ def read_ttml(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the paragraphs of TTML subtitles. The declared language becomes that of the translation."""
     if options.target and (language := _TTML_LANGUAGE.search(text)):
         yield Passage(language.span(1), literal=options.target)
-    for found in _elements(text, frozenset({"p"}), "tt"):
+    for found in elements(text, frozenset({"p"}), "tt"):
         yield Passage(found.place, context="cue", items=found.items(), write_text=escape_text)
 
 
 def read_ts(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the messages of Qt that are unfinished; they stay marked so, since nobody has read them."""
-    source: _Element | None = None
-    for found in _elements(text, frozenset({"source", "translation"}), "TS"):
+    source: Element | None = None
+    for found in elements(text, frozenset({"source", "translation"}), "TS"):
         if found.name == "source":
             source = found
         elif source is not None and found.path[-1].attributes().get("type") == "unfinished" and not found.text.strip():
-            forms = [token for token in found.inside if _local(token) == "numerusform" and token.kind is XmlKind.OPEN]
+            forms = [token for token in found.inside if local(token) == "numerusform" and token.kind is XmlKind.OPEN]
             write = partial(_forms, count=len(forms))
             items = source.items(keeps_lines=True)
             yield Passage(
@@ -172,14 +173,14 @@ def _forms(text: str, count: int) -> str:
 
 def read_tmx(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the segments of a translation memory that have no translation: one is added to their unit."""
-    for unit in _elements(text, frozenset({"tu"}), "tmx"):
-        languages = [token for token in unit.inside if token.kind is XmlKind.OPEN and _local(token) == "tuv"]
+    for unit in elements(text, frozenset({"tu"}), "tmx"):
+        languages = [token for token in unit.inside if token.kind is XmlKind.OPEN and local(token) == "tuv"]
         codes = [_language(token) for token in languages]
         wanted = options.source.partition("-")[0] or (codes[0] if codes else "")
         if wanted not in codes or options.target.partition("-")[0] in codes:
             continue
         raw = "".join(token.raw for token in unit.inside)
-        segments = list(_elements(f"<tu>{raw}</tu>", frozenset({"seg"}), "tu"))
+        segments = list(elements(f"<tu>{raw}</tu>", frozenset({"seg"}), "tu"))
         segment = segments[codes.index(wanted)] if len(segments) == len(codes) else None
         if segment is not None:
             tag = f'<tuv xml:lang="{options.target}"><seg>'
