@@ -33,6 +33,10 @@ _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 128 * 1024
 _FOR_ALL: Final = 0o666
 
+# Collections of the middle generation before one of all objects: while nothing is translated, and in any case.
+_COLLECTIONS_BEFORE_FULL: Final = 10
+_MOST_COLLECTIONS_BEFORE_FULL: Final = 500
+
 
 def listen(settings: Settings) -> socket.socket:
     """Open the socket on which the server listens. Raises `UnusableSettingError` with the reason of the system."""
@@ -133,6 +137,7 @@ class DrainingServer(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Connection):
                     connection.close_if_overdue(self._client_timeout_seconds)
+            _collect_garbage(is_idle=not self._service.translator.running)
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -180,6 +185,13 @@ def _keep_memory_small() -> None:
 
 
 def _freeze_objects() -> None:
-    """Exclude all present objects, which stay for ever, from garbage collection."""
+    """Exclude all present objects, which stay for ever, from garbage collection; look at all others when idle."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], _MOST_COLLECTIONS_BEFORE_FULL)
+
+
+def _collect_garbage(*, is_idle: bool) -> None:
+    """Look through all objects while nobody waits: with long texts in flight it stops the process for long."""
+    if is_idle and gc.get_count()[2] > _COLLECTIONS_BEFORE_FULL:
+        gc.collect()

@@ -1,12 +1,15 @@
 """The memory of the HTTP process, where the C library is glibc."""
 
 import ctypes
+import gc
 import re
 import subprocess
+import weakref
 
 import pytest
 
 from service.process.interpreter import python_command
+from service.server.server import _collect_garbage
 
 _SCRIPT = """
 import ctypes, sys, threading
@@ -37,3 +40,25 @@ libc.fflush(None)
 def test_all_threads_share_one_heap(kind: str, one: bool) -> None:
     done = subprocess.run(python_command("-c", _SCRIPT, kind), capture_output=True, text=True, check=True)
     assert (len(re.findall("<heap nr=", done.stdout)) == 1) == one
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_old_garbage_is_looked_for_while_nobody_waits() -> None:
+    gc.disable()
+    try:
+        gc.collect()
+        cycle = _Cycle()
+        for _ in range(12):
+            gc.collect(1)
+        garbage = weakref.ref(cycle)
+        del cycle
+        _collect_garbage(is_idle=False)
+        assert garbage() is not None
+        _collect_garbage(is_idle=True)
+        assert garbage() is None
+    finally:
+        gc.enable()
