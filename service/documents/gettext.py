@@ -30,81 +30,71 @@ _OPTION: Final = regex.compile(
 """The beginning of a line of help: options, and the space up to their explanation."""
 
 
-class _Entry(NamedTuple):
-    """The fields before the translation of an entry."""
+class _Translation(NamedTuple):
+    """A translation, and its entry."""
 
-    place: int
-    """The beginning of its first field."""
+    source: str
+    """Its text: of a plural, the singular for the first form, and the plural for all others. "" in the header."""
+    value: str
+    place: tuple[int, int]
+    is_first: bool
+    """False for the further forms of a plural."""
+    entry: int
+    """The beginning of the first field of the entry."""
     flags: regex.Match[str] | None
-    singular: str = ""
-    plural: str = ""
+
+    @property
+    def is_fuzzy(self) -> bool:
+        return self.flags is not None and regex.search(r"\bfuzzy\b", self.flags["flags"]) is not None
 
 
-def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
-    """Read a PO file: entries without a translation, or with a fuzzy one, are translated, and become fuzzy.
-
-    The first form of a plural is translated from the singular, all others from the plural.
-    """
-    done = 0
-    entry = _Entry(0, None)
-    last_name = ""
-    for found in _FIELD.finditer(text):
-        _check(text[done : found.start()], text, done)
-        flags = next(_FLAGS.finditer(text, done, found.start()), None)
-        done = found.end()
-        value, name = unquote(found["value"]), found["name"]
-        if name == "msgctxt" or (name == "msgid" and last_name != "msgctxt"):
-            entry = _Entry(found.start(), flags)
-        if name == "msgid":
-            entry = entry._replace(singular=value)
-        elif name == "msgid_plural":
-            entry = entry._replace(plural=value)
-        elif name.startswith("msgstr") and not entry.singular and last_name == "msgid":
-            if language := _LANGUAGE.search(value):
-                options.check("its header", target=language[1])
-        elif name.startswith("msgstr") and (not value or _is_fuzzy(entry)):
-            if options.marks_fuzzy and last_name in ("msgid", "msgid_plural") and not _is_fuzzy(entry):
-                yield _fuzzy(entry)
-            source = entry.singular if found["form"] in (None, "0") else entry.plural
-            items = None if CASES.search(source) else list(_items(source))
-            yield Passage(found.span("value"), source, quote, context="entry", items=items, is_in_place=False)
-        last_name = name
-    _check(text[done:], text, done)
-
-
-def po_units(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the language of a PO file's header, and each entry's text and translation, "" for an unfinished one.
-
-    Of a plural there are the singular and the first form, the plural and the last.
-    """
-    done, language, last_name = 0, "", ""
-    entry = _Entry(0, None)
+def _translations(text: str) -> Iterator[_Translation]:
+    entry = done = 0
+    flags: regex.Match[str] | None = None
+    singular = plural = last_name = ""
     for found in _FIELD.finditer(text):
         name, value = found["name"], unquote(found["value"])
         if name == "msgctxt" or (name == "msgid" and last_name != "msgctxt"):
-            entry = _Entry(done, next(_FLAGS.finditer(text, done, found.start()), None))
+            entry, flags = found.start(), next(_FLAGS.finditer(text, done, found.start()), None)
         if name == "msgid":
-            entry = entry._replace(singular=value)
+            singular = plural = value
         elif name == "msgid_plural":
-            entry = entry._replace(plural=value)
-        elif name.startswith("msgstr") and not entry.singular:
-            declared = _LANGUAGE.search(value)
-            language = declared[1] if declared else language
+            plural = value
         elif name.startswith("msgstr"):
-            source = entry.singular if found["form"] in (None, "0") else entry.plural
-            yield language, source, "" if _is_fuzzy(entry) else value
+            is_first = found["form"] in (None, "0")
+            yield _Translation(singular if is_first else plural, value, found.span("value"), is_first, entry, flags)
         done, last_name = found.end(), name
 
 
-def _is_fuzzy(entry: _Entry) -> bool:
-    return entry.flags is not None and regex.search(r"\bfuzzy\b", entry.flags["flags"]) is not None
+def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read a PO file: entries without a translation, or with a fuzzy one, are translated, and become fuzzy."""
+    _check(text)
+    for found in _translations(text):
+        if not found.source:
+            if language := _LANGUAGE.search(found.value):
+                options.check("its header", target=language[1])
+        elif not found.value or found.is_fuzzy:
+            if options.marks_fuzzy and found.is_first and not found.is_fuzzy:
+                yield _fuzzy(found)
+            items = None if CASES.search(found.source) else list(_items(found.source))
+            yield Passage(found.place, found.source, quote, context="entry", items=items, is_in_place=False)
 
 
-def _fuzzy(entry: _Entry) -> Passage:
+def po_units(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the language of a PO file's header, and each text and translation, "" for an unfinished one."""
+    language = ""
+    for found in _translations(text):
+        if found.source:
+            yield language, found.source, "" if found.is_fuzzy else found.value
+        elif declared := _LANGUAGE.search(found.value):
+            language = declared[1]
+
+
+def _fuzzy(found: _Translation) -> Passage:
     """Mark an entry as one that a person has to read."""
-    if entry.flags is None:
-        return Passage((entry.place, entry.place), literal="#, fuzzy\n")
-    return Passage((entry.flags.start("flags"),) * 2, literal=" fuzzy,")
+    if found.flags is None:
+        return Passage((found.entry, found.entry), literal="#, fuzzy\n")
+    return Passage((found.flags.start("flags"),) * 2, literal=" fuzzy,")
 
 
 def _items(text: str) -> Iterator[Item]:
@@ -119,13 +109,11 @@ def _items(text: str) -> Iterator[Item]:
         yield from rest_items(line[option.end() if option else 0 :])
 
 
-def _check(between: str, text: str, position: int) -> None:
-    """Raise `InvalidRequest` if there is something besides comments between two fields."""
-    for line in between.splitlines(keepends=True):
+def _check(text: str) -> None:
+    """Raise `InvalidRequest` if there is something besides fields and comments."""
+    for number, line in enumerate(_FIELD.sub(lambda field: "\n" * field[0].count("\n"), text).splitlines(), 1):
         if not _COMMENT.fullmatch(line.strip()):
-            number = text.count("\n", 0, position) + 1
             raise InvalidRequest("file", f"the PO file is broken at line {number}")
-        position += len(line)
 
 
 def unquote(value: str) -> str:
