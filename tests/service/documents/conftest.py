@@ -28,8 +28,33 @@ def shout(html: str) -> str:
     )
 
 
+def sides(marked: str, expected: str = "") -> tuple[str, str]:
+    """Return a document, and what `shout` makes of it: «text» is in capitals and on one line."""
+    loud = regex.sub("«([^»]*)»", lambda found: regex.sub(r"\s*\n[ \t>]*", " ", found[1]).upper(), marked)
+    return regex.sub("[«»]", "", marked), expected or loud
+
+
 def same(html: str) -> str:
     return html
+
+
+class Noting:
+    """A translation that notes what it is asked for."""
+
+    def __init__(self, translate: Callable[[str], str] = same) -> None:
+        self._translate = translate
+        self.seen: list[str] = []
+
+    def __call__(self, html: str) -> str:
+        self.seen.append(html)
+        return self._translate(html)
+
+
+def translated_in(name: str, text: str, rewrite: Rewrite) -> list[str]:
+    """Return what is translated of a text; without a change every byte has to stay."""
+    noting = Noting()
+    assert rewrite(name, text, noting).decode() == text
+    return noting.seen
 
 
 @pytest.fixture

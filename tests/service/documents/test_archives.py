@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import regex
 
-from tests.service.documents.conftest import FILES, Rewrite, same
+from tests.service.documents.conftest import FILES, Noting, Rewrite, same
 
 ARCHIVES = sorted(path for path in FILES.iterdir() if path.suffix != ".srt")
 _TEXT = {
@@ -293,14 +293,9 @@ def test_links_and_charts_of_slides(rewrite: Rewrite) -> None:
     )
     chart = f'<c:strCache xmlns:c="{a}{c[1]}"><c:pt><c:v>red houses</c:v></c:pt><c:pt><c:v>1</c:v></c:pt></c:strCache>'
     parts = {"ppt/presentation.xml": "<a/>", "ppt/slides/slide1.xml": slide, "ppt/charts/chart1.xml": chart}
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html.upper() if "<" not in html else '<a id="2">ici</a> va'
-
-    written = _parts(rewrite("a.pptx", _archive(parts), remember))
-    assert seen == ['go <a id="2">here</a> to see it', "red houses"]
+    noting = Noting(lambda html: html.upper() if "<" not in html else '<a id="2">ici</a> va')
+    written = _parts(rewrite("a.pptx", _archive(parts), noting))
+    assert noting.seen == ['go <a id="2">here</a> to see it', "red houses"]
     assert b'<a:hlinkClick id="1"/></a:rPr><a:t>ici</a:t>' in written["ppt/slides/slide1.xml"]
     assert b"RED HOUSES" in written["ppt/charts/chart1.xml"]
 
@@ -310,14 +305,9 @@ def test_lines_of_a_cell_stay_in_its_text(rewrite: Rewrite) -> None:
     rich = "<si><r><t>a\n</t></r><r><rPr><b/></rPr><t>b</t></r></si></sst>"
     shared = f'<sst xmlns="{name}"><si><t>\none\ntwo\n</t></si>{rich}'
     sheet = _archive({"xl/workbook.xml": "<workbook/>", "xl/sharedStrings.xml": shared})
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html.replace("one", "un")
-
-    written = _part(rewrite("a.xlsx", sheet, remember), "xl/sharedStrings.xml")
-    assert "one<br" in seen[0]
+    noting = Noting(lambda html: html.replace("one", "un"))
+    written = _part(rewrite("a.xlsx", sheet, noting), "xl/sharedStrings.xml")
+    assert "one<br" in noting.seen[0]
     assert '<si><t xml:space="preserve">\nun\ntwo\n</t></si>' in written
     assert written.endswith(rich)
     loud = _part(rewrite("a.xlsx", sheet), "xl/sharedStrings.xml")
@@ -369,14 +359,9 @@ def test_the_description_of_a_book_may_be_html(rewrite: Rewrite) -> None:
     package = '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:description>{}</dc:description></package>'
     description = "&lt;p&gt;a &lt;b&gt;short&lt;/b&gt; book &amp;amp; more&lt;/p&gt;"
     book = _archive({"META-INF/container.xml": "<a/>", "content.opf": package.format(description)})
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html
-
-    assert _part(rewrite("a.epub", book, remember), "content.opf") == package.format(description)
-    assert "&lt;" not in seen[0]
+    noting = Noting()
+    assert _part(rewrite("a.epub", book, noting), "content.opf") == package.format(description)
+    assert "&lt;" not in noting.seen[0]
     assert _part(rewrite("a.epub", book), "content.opf") == package.format(
         "&lt;p&gt;A &lt;b&gt;SHORT&lt;/b&gt; BOOK &amp;amp; MORE&lt;/p&gt;"
     )

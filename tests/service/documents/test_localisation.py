@@ -1,23 +1,18 @@
-"""PO and XLIFF: what a translator\'s programs need to find again."""
+"""Files of messages: what a translator's programs need to find again."""
 
 import pytest
 
-from service.errors import InvalidRequest
-from tests.service.documents.conftest import Rewrite, shout
+from service.errors import InvalidRequest, ServiceError
+from tests.service.documents.conftest import Noting, Rewrite, shout
 
 
 def _po(rewrite: Rewrite, message: str) -> tuple[str, str]:
     """Return what is translated of a message, and its translation in capitals."""
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return shout(html)
-
-    written = rewrite("a.po", f'msgid "{message}"\nmsgstr ""\n', remember).decode()
+    noting = Noting(shout)
+    written = rewrite("a.po", f'msgid "{message}"\nmsgstr ""\n', noting).decode()
     flag, _, translation = written.partition("msgid")
     assert flag == "#, fuzzy\n"
-    return seen[0], translation.partition("msgstr ")[2].strip().strip('"')
+    return noting.seen[0], translation.partition("msgstr ")[2].strip().strip('"')
 
 
 def test_marks_of_restructured_text(rewrite: Rewrite) -> None:
@@ -92,3 +87,48 @@ def test_an_end_never_comes_before_its_beginning(rewrite: Rewrite) -> None:
     written = rewrite("a.xlf", _UNITS.format(source), lambda _: "</g2>c<g2> a").decode()
     target = written.partition("<target>")[2]
     assert 0 <= target.find("<bpt") < target.find("<ept")
+
+
+TS = (
+    "<!DOCTYPE TS>\n<TS><context><name>no</name><message><source>a &amp;cat</source>"
+    '<translation type="unfinished">{}</translation></message><message numerus="yes"><source>a file</source>'
+    '<translation type="unfinished"><numerusform>{}</numerusform><numerusform>{}</numerusform></translation></message>'
+    "<message><source>done</source><translation>fait</translation></message></context></TS>"
+)
+TMX = '<tmx><body><tu><tuv xml:lang="en-US"><seg>a <bpt i="1"/>cat<ept i="1"/></seg></tuv>{}</tu></body></tmx>'
+
+
+def test_messages_of_qt(rewrite: Rewrite) -> None:
+    assert rewrite("a.ts", TS.format("", "", "")).decode() == TS.format("A &amp;CAT", "A FILE", "A FILE")
+
+
+def test_a_translation_memory_gets_another_language(rewrite: Rewrite) -> None:
+    added = '<tuv xml:lang="fr"><seg>A <bpt i="1"/>CAT<ept i="1"/></seg></tuv>'
+    assert rewrite("a.tmx", TMX.format("")).decode() == TMX.format(added)
+    assert rewrite("a.tmx", TMX.format(added)).decode() == TMX.format(added)
+
+
+def test_properties(rewrite: Rewrite) -> None:
+    assert rewrite("a.properties", "a=caf\xe9 is\n".encode("latin-1")) == "a=CAF\xc9 IS\n".encode("latin-1")
+    assert rewrite("a.properties", "a=b\n", lambda _: "\u201cb\U0001f600") == b"a=\\u201cb\\ud83d\\ude00\n"
+    java = "a=it''s {0}\nb=see {0}\nc=it's\n"
+    assert (
+        rewrite("a.properties", java, lambda html: html.replace("s", "s'")) == b"a=it''s'' {0}\nb=s''ee {0}\nc=it's'\n"
+    )
+    assert rewrite("a.properties", "a=see {0}\n", lambda _: "l'{0}") == b"a=l\\u2019{0}\n"
+    assert rewrite("a.properties", "a=true\nb=it is true\n") == b"a=true\nb=IT IS TRUE\n"  # a switch of the program
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.xml", "<html><p>a</p></html>", "it begins with html"),
+        ("a.ftl", "a = b\nc\n", r"the Fluent file is broken: .* \(line 2\)"),
+        ("a.arb", '{"a": }', "the JSON is broken"),
+        ("a.csv", '"' + "a" * 200_000, "a quote in row 1 is not closed"),
+        ("a.csv", "a" * 140_000 + ",b\n", "a paragraph has more than"),
+    ],
+)
+def test_broken(name: str, content: str, problem: str, rewrite: Rewrite) -> None:
+    with pytest.raises(ServiceError, match=f"^file: .*{problem}"):
+        rewrite(name, content)

@@ -2,24 +2,12 @@
 
 import pytest
 
-from tests.service.documents.conftest import Rewrite
+from tests.service.documents.conftest import Rewrite, translated_in
 
 WRAPPED = "The committee decided to\npostpone the meeting until\nnext Friday.\n\nWe are sorry for the late\nnotice.\n"
 VERSES = "Roses are red in the garden\nViolets are blue in the sea\nSugar is sweet and you know\n"
 QUOTED = "> He said that this is a quotation of a\n> mail that goes on in\n> this line.\n"
 ITEMS = "- an item of a list that is long and goes\n  on here\n- a second one\n"
-
-
-def _seen(rewrite: Rewrite, text: str) -> list[str]:
-    """Return what is translated; without a change every byte has to stay."""
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html
-
-    assert rewrite("a.txt", text, remember).decode() == text
-    return seen
 
 
 @pytest.mark.parametrize(
@@ -42,7 +30,7 @@ def _seen(rewrite: Rewrite, text: str) -> list[str]:
     ],
 )
 def test_paragraphs(text: str, paragraphs: list[str], rewrite: Rewrite) -> None:
-    assert _seen(rewrite, text) == paragraphs
+    assert translated_in("a.txt", text, rewrite) == paragraphs
 
 
 def test_paragraphs_are_wrapped_to_the_width_they_had(rewrite: Rewrite) -> None:

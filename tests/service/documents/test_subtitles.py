@@ -3,24 +3,12 @@
 import pytest
 
 from service.errors import InvalidRequest
-from tests.service.documents.conftest import FILES, Rewrite, same
+from tests.service.documents.conftest import FILES, Noting, Rewrite, same, translated_in
 
 
 def _srt(*cues: tuple[float, float, str]) -> str:
     times = (f"00:00:{start:06.3f} --> 00:00:{end:06.3f}".replace(".", ",") for start, end, _ in cues)
     return "".join(f"{n}\n{time}\n{cue[2]}\n\n" for n, (time, cue) in enumerate(zip(times, cues, strict=True), 1))
-
-
-def _seen(rewrite: Rewrite, name: str, text: str) -> list[str]:
-    """Return what is translated; without a change every byte has to stay."""
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html
-
-    assert rewrite(name, text, remember).decode() == text
-    return seen
 
 
 @pytest.mark.parametrize(
@@ -42,20 +30,20 @@ def _seen(rewrite: Rewrite, name: str, text: str) -> list[str]:
 def test_cues_of_one_sentence_are_translated_together(
     cues: list[tuple[float, float, str]], speeches: list[str], rewrite: Rewrite
 ) -> None:
-    assert _seen(rewrite, "a.srt", _srt(*cues)) == speeches
+    assert translated_in("a.srt", _srt(*cues), rewrite) == speeches
 
 
 def test_cues_without_blank_lines_and_numbers(rewrite: Rewrite) -> None:
     text = "\ufeff00:01,000 --> 00:02,000\nOne.\n00:03,000 --> 00:04,000\nTwo.\n3\n00:05,000 --> 00:06,000\nx"
-    assert _seen(rewrite, "a.srt", text) == ["One.", "Two.", "x"]
+    assert translated_in("a.srt", text, rewrite) == ["One.", "Two.", "x"]
     vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nOne.\n00:03.000 --> 00:04.000\nTwo.\n\nNOTE\n00:05.000 --> 00:06.000\nx\n"
-    assert _seen(rewrite, "a.vtt", vtt) == ["One.", "Two."]
+    assert translated_in("a.vtt", vtt, rewrite) == ["One.", "Two."]
 
 
 def test_voices_stay_on_their_cues(rewrite: Rewrite) -> None:
     vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>we are\n\n00:02.000 --> 00:03.000\n<v Anna>here\n\n"
     vtt += "00:03.000 --> 00:04.000\n<v Ben>and I, too</v>\n"
-    assert _seen(rewrite, "a.vtt", vtt) == ["we are here", "and I, too"]
+    assert translated_in("a.vtt", vtt, rewrite) == ["we are here", "and I, too"]
     written = rewrite("a.vtt", vtt).decode()
     assert [line for line in written.splitlines() if "<v" in line] == [
         "<v Anna>WE ARE",
@@ -85,7 +73,7 @@ ASS = (
 
 
 def test_dialogues_of_substation_alpha(rewrite: Rewrite) -> None:
-    assert _seen(rewrite, "a.ass", ASS) == ["<g1>hello.</g1>", "how, are you?", "we go"]
+    assert translated_in("a.ass", ASS, rewrite) == ["<g1>hello.</g1>", "how, are you?", "we go"]
     expected = ASS
     for text in ("hello", "how, are you", "}we", "}go"):
         expected = expected.replace(text, text.upper())
@@ -121,15 +109,10 @@ def test_references_are_characters_in_webvtt_alone(rewrite: Rewrite) -> None:
 
 
 def test_notes_of_music_stay_around_a_song(rewrite: Rewrite) -> None:
-    seen: list[str] = []
-
-    def remember(html: str) -> str:
-        seen.append(html)
-        return html.upper()
-
+    noting = Noting(str.upper)
     song = "1\n00:00:01,000 --> 00:00:02,000\n♪ the sun ♪\n"
-    assert rewrite("a.srt", song, remember).decode().endswith("\n♪ THE SUN ♪\n")
-    assert [html.strip() for html in seen] == ["the sun"]
+    assert rewrite("a.srt", song, noting).decode().endswith("\n♪ THE SUN ♪\n")
+    assert [html.strip() for html in noting.seen] == ["the sun"]
 
 
 def test_a_tag_over_two_cues_is_closed_and_opened_again(rewrite: Rewrite) -> None:
