@@ -190,7 +190,5 @@ def _return_unused_memory() -> None:
 
 
 if __name__ == "__main__":
-    status = main()
-    logging.shutdown()
     # Taking the modules of PyTorch apart takes half a second in each process, and the next waits for it.
-    os._exit(status)
+    os._exit(main())

@@ -10,6 +10,7 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
+from service.text.quotation_marks import OpeningMarks, has_quotation_marks
 from service.text.segment import STAND_IN, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
@@ -36,6 +37,7 @@ class StreamingPostprocessor:
         self._detokenizer = Detokenizer(tokenizer)
         words = segment.model_input().text
         self._numbers = NumberRepair(words, segment.languages)
+        self._marks = OpeningMarks() if has_quotation_marks(segment.sentence) else None
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
         self._drops_placeholders = 0 < placeholders == len(_LIKE_STAND_IN.findall(words))
@@ -47,14 +49,14 @@ class StreamingPostprocessor:
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
-        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed)
+        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed or self._marks)
         """True if the text of a token is final as soon as it is whole."""
 
     def copy(self) -> "StreamingPostprocessor":
         """Return an independent copy, which continues from here."""
         other = copy.copy(self)
         other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
-        other._numbers = self._numbers.copy()
+        other._numbers, other._marks = self._numbers.copy(), copy.copy(self._marks)
         return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
@@ -102,6 +104,8 @@ class StreamingPostprocessor:
     def _parts(self, token: TokenReport) -> Iterator[Aligned]:
         """Yield the parts of the text that this token completes."""
         text, place = self._detokenizer.push(token.token_id), self._place(token)
+        if self._marks and self._forced <= 0:
+            text = self._marks.push(text)
         if token.term is not None:
             yield from self._rendered(self._numbers.flush())
             has_space = (self._held_placeholder + text)[:1].isspace()
@@ -157,10 +161,8 @@ class StreamingPostprocessor:
         segment = self._segment
         words = term.translation if term.is_copy else segment.render(self._cased(term))
         last = self._last_text[-1:]
-        before = segment.sentence[: term.start][-1:]
-        if segment.sentence[: term.start].rstrip().endswith("«"):
-            before = "«"  # its space, which French writes, is no evidence
-        elif is_unspaced(before):
+        before = segment.sentence[term.start - 1 : term.start] if term.start else ""
+        if is_unspaced(before):
             before = ""  # no evidence about spaces
         # Whether a space follows «, the model knows.
         is_attached = before.strip() != "" and last != "«" and (before.isalnum() or not last.isalnum())

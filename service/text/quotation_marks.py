@@ -1,0 +1,31 @@
+"""Spaces at straight quotation marks: a model that reads « Suivant » may write " Next" for "Next"."""
+
+from typing import Final
+
+_MARKS: Final = frozenset('"“”„«»')
+_OPENS_AFTER: Final = frozenset(" \u00a0([")
+
+
+def has_quotation_marks(text: str) -> bool:
+    return not _MARKS.isdisjoint(text)
+
+
+class OpeningMarks:
+    """Removes spaces behind straight marks that open a quotation, from a text that comes in parts."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._before = " "
+
+    def push(self, text: str) -> str:
+        """Return the next part of the text without such spaces."""
+        kept = []
+        for character in text:
+            if self._is_open and self._before == '"' and character == " ":
+                continue
+            if character == '"':
+                # 12" is no quotation.
+                self._is_open = not self._is_open and self._before in _OPENS_AFTER
+            self._before = character
+            kept.append(character)
+        return "".join(kept)
