@@ -178,10 +178,10 @@ def _fragments(tokens: Iterable[Token], ignored: Collection[str]) -> Iterator[Fr
             yield Fragment("", token.raw, token)
         if opened is not None:
             elements.append(opened)
-        elif elements and _ends(elements[-1], token):
-            element = elements.pop()
-            if element.is_copied:
-                yield _copied_fragment(copied, element.name)
+        elif elements and token.name == elements[-1].name:
+            elements[-1].depth += 1 if token.kind is TokenKind.OPEN else -1
+            if not elements[-1].depth and elements.pop().is_copied:
+                yield _copied_fragment(copied, token.name)
                 copied = []
     if copied:
         yield _copied_fragment(copied, elements[-1].name)
@@ -205,17 +205,6 @@ def _opened(token: Token, elements: Sequence[_Element], ignored: Collection[str]
         return _Element(token.name, is_copied=True) if _opens_copied_element(token, ignored) else None
     is_inside = elements[-1].name in _BLOCKS and _is_translated(token)
     return _Element(token.name, is_copied=False) if is_inside else None
-
-
-def _ends(element: _Element, token: Token) -> bool:
-    element.depth += _depth_change(token, element.name)
-    return element.depth == 0
-
-
-def _depth_change(token: Token, name: str) -> int:
-    if token.name != name:
-        return 0
-    return {TokenKind.OPEN: 1, TokenKind.CLOSE: -1}[token.kind]
 
 
 def _is_translated(tag: Token) -> bool:

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
@@ -235,8 +235,8 @@ class _FreeWords:
         if after < len(self._words):
             choices.append((self._words[after].place - mark.end, after))
         if before > 0:
-            end = min(self._source_words.end_of(self._words[before - 1].place), mark.start)
-            begin = bisect_left(self._words, (self._source_words.begin_before(end), -1))
+            end = min(self._source_words.ends[self._words[before - 1].place], mark.start)
+            begin = bisect_left(self._words, (self._source_words.begins[end], -1))
             first = min(range(begin, before), key=lambda each: self._words[each].number)
             choices.append((mark.start - end, first))
         if not choices:
@@ -250,30 +250,15 @@ class _SourceWords:
     """The beginnings and ends of a sentence's words."""
 
     def __init__(self, sentence: str) -> None:
-        self._sentence = sentence
-
-    @cached_property
-    def _ends(self) -> list[int]:
+        self.ends = [*range(len(sentence) + 1)]
         """The end of the word at each position; outside of words, the position itself."""
-        ends = [*range(len(self._sentence) + 1)]
-        for place in reversed(range(len(self._sentence))):
-            if self._sentence[place].isalnum():
-                ends[place] = max(ends[place + 1], place + 1)
-        return ends
-
-    @cached_property
-    def _begins(self) -> list[int]:
+        for place in reversed(range(len(sentence))):
+            if sentence[place].isalnum():
+                self.ends[place] = max(self.ends[place + 1], place + 1)
+        self.begins = [0]
         """The beginning of the word before each position, as if the sentence ended there."""
-        begins = [0]
-        for place, character in enumerate(self._sentence):
-            begins.append(begins[-1] if character.isalnum() else place + 1)
-        return begins
-
-    def end_of(self, place: int) -> int:
-        return self._ends[place]
-
-    def begin_before(self, end: int) -> int:
-        return self._begins[end]
+        for place, character in enumerate(sentence):
+            self.begins.append(self.begins[-1] if character.isalnum() else place + 1)
 
 
 class _EmptyRanges:
