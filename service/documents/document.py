@@ -77,11 +77,9 @@ class Document:
     def _process_archive(
         self, archive: Archive, reader: "ArchiveReader", output: Path | None, count: Count
     ) -> Iterator[Sequence[Paragraph]]:
-        known = reader.survey(archive)
         sink = None if output is None else zipfile.ZipFile(output, "w")
         try:
-            for member in archive.members:
-                part_reader = reader.reader(member.filename, known)
+            for member, part_reader in reader.readers(archive):
                 if part_reader is not None:
                     part = _Part(part_reader, archive.read(member), self.options, count)
                     yield part.paragraphs

@@ -1,6 +1,6 @@
 """The table of formats. It imports no parser: the modules of a format are imported when a document of it is read."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,6 @@ _LONGEST_NAME: Final = 32
 
 _ODF_TYPE: Final = "application/vnd.oasis.opendocument"
 _OOXML_TYPE: Final = "application/vnd.openxmlformats-officedocument"
-_MACRO_TYPE: Final = "application/vnd.ms-{}.macroEnabled.12"
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,20 @@ class DocumentFormat:
     name: str
     """The ending of its files' names."""
     media_type: str
-    load: Callable[[], "TextReader | ArchiveReader | Conversion"]
+    read: str
+    """The `module:name` of its archive reader or function; `read_...` reads passages, and `split_...` pieces."""
+    encodings: Encodings | None = None
+    """Those of a text."""
     is_archive: bool = False
     outputs: tuple[str, ...] = ()
     """Formats of the result, if this one cannot be written; the caller may choose, and the first is the default."""
 
     @cached_property
     def reader(self) -> "TextReader | ArchiveReader | Conversion":
-        return self.load()
+        found = _named(self.read)
+        if self.encodings is not None:
+            return TextReader(self.encodings, _named("passages:at_passages")(found) if ":read_" in self.read else found)
+        return Conversion(found) if self.outputs else found
 
     @property
     def has_columns(self) -> bool:
@@ -60,77 +65,32 @@ class DocumentFormat:
         return self.name in ("csv", "tsv")
 
 
-def _archives(
-    names: str, media_types: Iterable[str], main: str, parts: str, pages: str = ""
-) -> Iterator[DocumentFormat]:
-    """Return formats that have the same parts, such as those with and without macros, which are copied.
-
-    `main` and `pages` are patterns, and `parts` is a constant of `office`.
-    """
-
-    def load() -> "ArchiveReader":
-        from service.documents.office import ArchiveReader
-
-        return ArchiveReader(main=main, parts=_named(f"office:{parts}"), pages=pages)
-
-    for name, media_type in zip(names.split(), media_types, strict=True):
-        yield DocumentFormat(name=name, media_type=media_type, load=load, is_archive=True)
-
-
 def _named(name: str) -> Any:
-    """Import what `module:name` names in this package."""
     return resolve_name(f"{__package__}.{name}")
 
 
-_ARCHIVES: Final = (
-    *_archives(
-        "docx docm",
-        (f"{_OOXML_TYPE}.wordprocessingml.document", _MACRO_TYPE.format("word.document")),
-        r"word/document[0-9]*\.xml",
-        "DOCX_PARTS",
-    ),
-    *_archives(
-        "pptx pptm",
-        (f"{_OOXML_TYPE}.presentationml.presentation", _MACRO_TYPE.format("powerpoint.presentation")),
-        r"ppt/presentation[0-9]*\.xml",
-        "PPTX_PARTS",
-    ),
-    *_archives(
-        "xlsx xlsm",
-        (f"{_OOXML_TYPE}.spreadsheetml.sheet", _MACRO_TYPE.format("excel.sheet")),
-        r"xl/workbook[0-9]*\.xml",
-        "XLSX_PARTS",
-    ),
-    *_archives(
-        "odt odp ods",
-        (f"{_ODF_TYPE}.{kind}" for kind in ("text", "presentation", "spreadsheet")),
-        r"content\.xml",
-        "OPEN_DOCUMENT_PARTS",
-    ),
-    *_archives("epub", ("application/epub+zip",), r"META-INF/container\.xml", "EPUB_PARTS", r".*\.(?i:xhtml|html|htm)"),
-)
-_PDF: Final = DocumentFormat(
-    name="pdf",
-    media_type="application/pdf",
-    load=lambda: Conversion(_named("pdf.conversion:convert_pdf")),
-    outputs=("docx", "md"),
-)
+def _archive(name: str, media_type: str, reader: str) -> DocumentFormat:
+    return DocumentFormat(name=name, media_type=media_type, read=f"office:{reader}", is_archive=True)
 
 
-def _texts(names: str, media_type: str, reader: str, encodings: Encodings = TEXT) -> Iterator[DocumentFormat]:
-    """Return formats of text. A function `read_...` reads passages, and `split_...` pieces."""
-
-    def load() -> TextReader:
-        found = _named(reader)
-        return TextReader(encodings, _named("passages:at_passages")(found) if ":read_" in reader else found)
-
+def _texts(names: str, media_type: str, read: str, encodings: Encodings = TEXT) -> Iterator[DocumentFormat]:
     for name in names.split():
-        yield DocumentFormat(name=name, media_type=media_type, load=load)
+        yield DocumentFormat(name=name, media_type=media_type, read=read, encodings=encodings)
 
 
 _ALL: Final = (
-    *_ARCHIVES,
-    _PDF,
+    # Those with macros have the same texts; the macros are copied.
+    _archive("docx", f"{_OOXML_TYPE}.wordprocessingml.document", "DOCX"),
+    _archive("docm", "application/vnd.ms-word.document.macroEnabled.12", "DOCX"),
+    _archive("pptx", f"{_OOXML_TYPE}.presentationml.presentation", "PPTX"),
+    _archive("pptm", "application/vnd.ms-powerpoint.presentation.macroEnabled.12", "PPTX"),
+    _archive("xlsx", f"{_OOXML_TYPE}.spreadsheetml.sheet", "XLSX"),
+    _archive("xlsm", "application/vnd.ms-excel.sheet.macroEnabled.12", "XLSX"),
+    _archive("odt", f"{_ODF_TYPE}.text", "ODF"),
+    _archive("odp", f"{_ODF_TYPE}.presentation", "ODF"),
+    _archive("ods", f"{_ODF_TYPE}.spreadsheet", "ODF"),
+    _archive("epub", "application/epub+zip", "EPUB"),
+    DocumentFormat(name="pdf", media_type="application/pdf", read="pdf.conversion:convert_pdf", outputs=("docx", "md")),
     *_texts("html htm xhtml", "text/html", "web_pages:split_page", HTML),
     *_texts("txt", "text/plain", "plain_text:read_plain_text"),
     *_texts("md markdown mdx", "text/markdown", "markdown:split_markdown"),

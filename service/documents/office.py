@@ -1,11 +1,12 @@
 """The formats of office programs: their vocabularies, and the parts of their archives with text."""
 
 import posixpath
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote
+from zipfile import ZipInfo
 
 import regex
 
@@ -126,29 +127,12 @@ OPF: Final = {"http://www.idpf.org/2007/opf": "opf"}
 _PAGE_TYPES: Final = frozenset({"application/xhtml+xml", "text/html"})
 
 
-def pages_of(package: str, text: str) -> frozenset[str]:
+def pages_of(package: str, text: str) -> set[str]:
     """Return the names of the parts that the package of a book, the part of that name, declares as pages."""
     items = (token.attributes() for token in tokens(text, OPF) if token.name == "opf:item")
     names = (item.get("href", "") for item in items if item.get("media-type") in _PAGE_TYPES)
-    return frozenset(posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name))) for name in names)
+    return {posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name))) for name in names}
 
-
-Parts = Mapping[str, Vocabulary]
-"""The vocabulary of each part of an archive that holds text, by an expression for its name."""
-_DRAWN: Final = r"(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml"
-DOCX_PARTS: Final[Parts] = {
-    rf"word/(?:(?:document|header|footer|footnotes|endnotes|comments)[0-9]*\.xml|{_DRAWN})|docProps/core\.xml": WORD
-}
-PPTX_PARTS: Final[Parts] = {
-    rf"ppt/(?:(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|comments/[^/]+\.xml|{_DRAWN})|docProps/core\.xml": WORD
-}
-XLSX_PARTS: Final[Parts] = {
-    r"xl/(?:sharedStrings|comments[0-9]*|comments/comment[0-9]*|worksheets/sheet[0-9]*)\.xml"
-    r"|xl/(?:charts/chart|drawings/drawing|diagrams/data|threadedComments/threadedComment)[0-9]*\.xml"
-    r"|docProps/core\.xml": SHEET
-}
-OPEN_DOCUMENT_PARTS: Final[Parts] = {r"(?:Object [0-9]+/)?(?:content|styles|meta)\.xml": OPEN_DOCUMENT}
-EPUB_PARTS: Final[Parts] = {r".*\.(?:opf|ncx)": EPUB_LISTS}
 
 _XLSX_NAMES: Final = regex.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[0-9]*\.xml")
 _XLSX_FORMULAS: Final = regex.compile(r"xl/(?:worksheets/sheet[0-9]*|tables/table[0-9]*|workbook)\.xml")
@@ -162,14 +146,14 @@ _LITERAL: Final = regex.compile(r'"((?:[^"]|"")*)"')
 _OPERATOR: Final = regex.compile(r"(?:<>|[<>]=?|=)")
 
 
-def column_names(text: str) -> frozenset[str]:
+def column_names(text: str) -> set[str]:
     """Return the columns that a table or a pivot table names; the texts of their header cells must stay equal."""
     found = tokens(text, OPEN_XML)
     opened = (token for token in found if token.kind in (XmlKind.OPEN, XmlKind.EMPTY) and token.name in _NAMED)
-    return frozenset(token.attributes().get("name", "") for token in opened)
+    return {token.attributes().get("name", "") for token in opened}
 
 
-def compared_texts(text: str) -> frozenset[str]:
+def compared_texts(text: str) -> set[str]:
     """Return, in lower case, the texts that formulas, rules, filters and lists of a sheet compare cells with."""
     found: set[str] = set()
     is_formula = False
@@ -180,10 +164,10 @@ def compared_texts(text: str) -> frozenset[str]:
         elif token.name in _COMPARED:
             found.add(token.attributes().get(_COMPARED[token.name], ""))
         is_formula = token.kind is XmlKind.OPEN and token.name in _FORMULAS
-    return frozenset(_OPERATOR.sub("", each, count=1).strip(" *?").lower() for each in found) - {""}
+    return {_OPERATOR.sub("", each, count=1).strip(" *?").lower() for each in found} - {""}
 
 
-def code_styles(text: str) -> frozenset[str]:
+def code_styles(text: str) -> set[str]:
     """Return the styles of code that a part defines: by their names, their fonts, or the styles they vary."""
     found: set[str] = set()
     name = ""
@@ -198,7 +182,7 @@ def code_styles(text: str) -> frozenset[str]:
         is_code = regex.match(_FONTS, font) is not None and local in ("rFonts", "text-properties")
         if name and (is_code or based_on in found or any(map(_CODE_STYLES.fullmatch, (name, based_on)))):
             found.add(name)
-    return frozenset() if found & {"Normal", "Standard"} else frozenset(found)
+    return set() if found & {"Normal", "Standard"} else found
 
 
 def is_typed(text: str) -> bool:
@@ -206,19 +190,20 @@ def is_typed(text: str) -> bool:
     return 2 * len(_MONOSPACED.findall(text)) > len(regex.findall(r"<w:t[ >]", text))
 
 
-class Survey(NamedTuple):
+@dataclass
+class Survey:
     """The facts that a first look at an archive tells about its parts."""
 
-    named: frozenset[str] = frozenset()
+    named: set[str] = field(default_factory=set)
     """The headings that a table names."""
-    compared: frozenset[str] = frozenset()
+    compared: set[str] = field(default_factory=set)
     """Texts, in lower case, that formulas compare with."""
-    codes: frozenset[str] = frozenset()
+    codes: set[str] = field(default_factory=set)
     """Styles of code."""
+    pages: set[str] = field(default_factory=set)
+    """The names of parts in XHTML."""
     is_typed: bool = False
     """True if code has no font of its own."""
-    pages: frozenset[str] = frozenset()
-    """The names of parts in XHTML."""
 
 
 def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
@@ -245,53 +230,77 @@ def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
 
 def survey(archive: Archive) -> Survey:
     """Look at the parts that say something about others. Raises `InvalidRequest`."""
-    named: set[str] = set()
-    compared: set[str] = set()
-    codes: set[str] = set()
-    pages: set[str] = set()
-    typed = False
+    known = Survey()
     for member in archive.members:
         name = member.filename
         if _SURVEYED.fullmatch(name) is None:
             continue
         text, _ = XML.decode(archive.read(member))
         if name == "word/document.xml":
-            typed = is_typed(text)
+            known.is_typed = is_typed(text)
             continue
         check(text)
         if _XLSX_NAMES.fullmatch(name):
-            named |= column_names(text)
+            known.named |= column_names(text)
         if _XLSX_FORMULAS.fullmatch(name):
-            compared |= compared_texts(text)
+            known.compared |= compared_texts(text)
         if name.endswith(".opf"):
-            pages |= pages_of(name, text)
+            known.pages |= pages_of(name, text)
         if name.endswith(("styles.xml", "content.xml")):
-            codes |= code_styles(text)
-    return Survey(frozenset(named), frozenset(compared), frozenset(codes), typed, frozenset(pages))
-
-
-_XHTML: Final = TextReader(HTML, split_xhtml)
+            known.codes |= code_styles(text)
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveReader:
-    """The parts of an archive that hold text."""
+    """The parts of an archive that hold text, by patterns for their names."""
 
     main: str
-    """A pattern for the name of a part that every archive of the format has."""
-    parts: Parts
+    """A part that every archive of the format has."""
+    parts: str
+    vocabulary: Vocabulary
+    """That of the parts."""
     pages: str = ""
-    """A pattern for the names of parts in XHTML, besides those that a package declares."""
+    """Parts in XHTML, besides those that a package declares."""
 
-    def survey(self, archive: Archive) -> Survey:
-        """Look at the parts that say something about others. Raises `InvalidRequest`."""
-        return survey(archive)
+    def readers(self, archive: Archive) -> Iterator[tuple[ZipInfo, TextReader | None]]:
+        """Yield each part with its reader; None for a part without text. Raises `InvalidRequest`."""
+        known = survey(archive)
+        vocabulary = keeping(self.vocabulary, known)
+        for member in archive.members:
+            name = member.filename
+            if name in known.pages or regex.fullmatch(self.pages, name):
+                yield member, TextReader(HTML, split_xhtml)
+            elif regex.fullmatch(self.parts, name):
+                yield member, TextReader(XML, partial(split_xml, vocabulary=vocabulary))
+            else:
+                yield member, None
 
-    def reader(self, name: str, known: Survey) -> TextReader | None:
-        """Return the reader of a part; None for a part without text."""
-        if name in known.pages or regex.fullmatch(self.pages, name):
-            return _XHTML
-        for pattern, vocabulary in self.parts.items():
-            if regex.fullmatch(pattern, name):
-                return TextReader(XML, partial(split_xml, vocabulary=keeping(vocabulary, known)))
-        return None
+
+_DRAWN: Final = r"(?:charts/chart|diagrams/data|diagrams/drawing)[0-9]*\.xml"
+DOCX: Final = ArchiveReader(
+    main=r"word/document[0-9]*\.xml",
+    parts=rf"word/(?:(?:document|header|footer|footnotes|endnotes|comments)[0-9]*\.xml|{_DRAWN})|docProps/core\.xml",
+    vocabulary=WORD,
+)
+PPTX: Final = ArchiveReader(
+    main=r"ppt/presentation[0-9]*\.xml",
+    parts=rf"ppt/(?:(?:slides/slide|notesSlides/notesSlide)[0-9]*\.xml|comments/[^/]+\.xml|{_DRAWN})|docProps/core\.xml",
+    vocabulary=WORD,
+)
+XLSX: Final = ArchiveReader(
+    main=r"xl/workbook[0-9]*\.xml",
+    parts=r"xl/(?:sharedStrings|comments[0-9]*|comments/comment[0-9]*|worksheets/sheet[0-9]*)\.xml"
+    r"|xl/(?:charts/chart|drawings/drawing|diagrams/data|threadedComments/threadedComment)[0-9]*\.xml"
+    r"|docProps/core\.xml",
+    vocabulary=SHEET,
+)
+ODF: Final = ArchiveReader(
+    main=r"content\.xml", parts=r"(?:Object [0-9]+/)?(?:content|styles|meta)\.xml", vocabulary=OPEN_DOCUMENT
+)
+EPUB: Final = ArchiveReader(
+    main=r"META-INF/container\.xml",
+    parts=r".*\.(?:opf|ncx)",
+    vocabulary=EPUB_LISTS,
+    pages=r".*\.(?i:xhtml|html|htm)",
+)
