@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -84,24 +84,14 @@ def open_archive(path: Path, limits: DocumentLimits) -> Iterator[Archive]:
         yield Archive(file, limits)
 
 
-def copy_member(archive: Archive, member: zipfile.ZipInfo, output: zipfile.ZipFile) -> None:
-    """Copy a part as it is."""
-    with output.open(_same(member, member.file_size), "w", force_zip64=False) as sink:
-        for chunk in archive.chunks(member):
-            sink.write(chunk)
-
-
-def write_member(member: zipfile.ZipInfo, content: bytes, output: zipfile.ZipFile) -> None:
-    """Write a part with other content."""
-    with output.open(_same(member, len(content)), "w") as sink:
-        sink.write(content)
-
-
-def _same(member: zipfile.ZipInfo, size: int) -> zipfile.ZipInfo:
+def write_member(member: zipfile.ZipInfo, chunks: Iterable[bytes], size: int, output: zipfile.ZipFile) -> None:
+    """Write a part with another content of `size` bytes, or with its own."""
     copied = zipfile.ZipInfo(member.filename, member.date_time)
     copied.compress_type = member.compress_type
     copied.external_attr = member.external_attr
     copied.create_system = member.create_system
     copied.comment = member.comment
     copied.file_size = size
-    return copied
+    with output.open(copied, "w") as sink:
+        for chunk in chunks:
+            sink.write(chunk)

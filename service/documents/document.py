@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from service.documents.archive import Archive, copy_member, open_archive, write_member
+from service.documents.archive import Archive, open_archive, write_member
 from service.documents.formats import FORMATS, Conversion, DocumentFormat, TextReader, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
@@ -84,9 +84,10 @@ class Document:
                     part = _Part(part_reader, archive.read(member), self.options, count)
                     yield part.paragraphs
                     if sink is not None:
-                        write_member(member, part.written(self.report), sink)
+                        content = part.written(self.report)
+                        write_member(member, [content], len(content), sink)
                 elif sink is not None:
-                    copy_member(archive, member, sink)
+                    write_member(member, archive.chunks(member), member.file_size, sink)
         finally:
             if sink is not None:
                 sink.close()
@@ -100,7 +101,7 @@ class _Part:
         text, self._encoding = reader.encodings.decode(data)
         self._pieces: list[Piece] = []
         for piece in reader.split(text, options):
-            count.add_piece(piece)
+            count.add(piece)
             self._pieces.append(piece)
         self.paragraphs = list(paragraphs(self._pieces))
 

@@ -44,16 +44,15 @@ class Count:
         self.sample = ""
         """HTML from the beginning of the document, to detect its language."""
 
-    def add_piece(self, piece: Piece) -> None:
+    def add(self, piece: Piece) -> None:
         """Count a piece, and the paragraphs in it. Raises `TooLong`."""
         self.pieces += 1
         if self.pieces > self._limits.max_pieces:
             raise TooLong("file", f"more than {self._limits.max_pieces} pieces of text")
         for paragraph in paragraphs([piece]):
-            self.add(paragraph)
+            self._add(paragraph)
 
-    def add(self, paragraph: Paragraph) -> None:
-        """Count a paragraph. Raises `TooLong`."""
+    def _add(self, paragraph: Paragraph) -> None:
         self.paragraphs += 1
         self.characters += paragraph.characters
         if len(self.sample) < _SAMPLE_CHARACTERS:

@@ -138,9 +138,9 @@ class Batch(NamedTuple):
     characters: int
 
 
-BATCH_CHARACTERS: Final = 4_000
+_BATCH_CHARACTERS: Final = 4_000
 """Characters of a batch, with their tags."""
-BATCH_TEXTS: Final = 50
+_BATCH_TEXTS: Final = 50
 
 Translating = Generator[Batch, Sequence[str], None]
 """Yields batches, and is sent their translations."""
@@ -156,7 +156,7 @@ def advance(translation: Translating, texts: Sequence[str] | None) -> Batch | No
 
 def translating(found: Iterable[Paragraph]) -> Translating:
     """Have paragraphs translated. One whose structure was damaged is translated again, without inner tags."""
-    for batch in batches(found, BATCH_CHARACTERS, BATCH_TEXTS):
+    for batch in _batches(found):
         characters = sum(paragraph.characters for paragraph in batch)
         translations = yield Batch([paragraph.markup for paragraph in batch], characters)
         damaged = [one for one, text in zip(batch, translations, strict=True) if not one.accept(text)]
@@ -166,20 +166,14 @@ def translating(found: Iterable[Paragraph]) -> Translating:
                 paragraph.accept_plain(text)
 
 
-def batches(found: Iterable[Paragraph], characters: int, texts: int) -> Iterator[list[Paragraph]]:
-    """Group paragraphs, in their order, into requests of about `characters` with their tags, and of at most `texts`."""
+def _batches(found: Iterable[Paragraph]) -> Iterator[list[Paragraph]]:
     batch: list[Paragraph] = []
     size = 0
     for paragraph in found:
-        if batch and (size + len(paragraph.markup) > characters or len(batch) == texts):
+        if batch and (size + len(paragraph.markup) > _BATCH_CHARACTERS or len(batch) == _BATCH_TEXTS):
             yield batch
             batch, size = [], 0
         batch.append(paragraph)
         size += len(paragraph.markup)
     if batch:
         yield batch
-
-
-def has_letters(text: str) -> bool:
-    """Return True if a text has something to translate."""
-    return any(map(str.isalpha, text))

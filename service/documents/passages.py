@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import regex
 
 from service.documents.icu_messages import CASES, QUOTED, message_items
-from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, has_letters, render
+from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions, render
 from service.documents.tagged import Close, Item, Object, Open, Tagged, Words, is_outside, written_objects
 from service.documents.xml_text import escape_attribute
 from service.text.markup.tokenizer import Token, TokenKind, tokenize
+from service.text.segment import has_words
 
 _NUMBERING: Final = regex.compile(r"\s*+(?:[IVXLC]{1,6}|[A-Z])[.)]\s++(?=\S)")
 _SURROGATE: Final = regex.compile("[\ud800-\udfff]")
@@ -53,7 +54,7 @@ def inline_paragraph(
     `write_text` converts plain text to that of the document.
     """
     words = "".join(item.text for item in items if isinstance(item, Words))
-    if not has_letters(words):
+    if not has_words(words):
         return list(source)
     items = _without_numbering(list(_without_empty(items)), write_text)
     first = next(number for number, item in enumerate(items) if not is_outside(item))

@@ -8,9 +8,10 @@ from typing import Final
 
 import regex
 
-from service.documents.paragraph import ReadOptions, has_letters
+from service.documents.paragraph import ReadOptions
 from service.documents.passages import CODE, SHORT_WORDS, Passage
 from service.errors import InvalidRequest
+from service.text.segment import has_words
 
 _LONGEST_HEADER: Final = 500  # characters of a field that an error shows
 _LONGEST_FIRST_LINE: Final = 100_000
@@ -84,7 +85,7 @@ def _columns_of_codes(cells: Iterable[tuple[int, int, Passage]]) -> set[int]:
     for row, column, cell in cells:
         if row and CODE.fullmatch(word := cell.text.strip()):
             codes[column].append(word)
-        elif row and has_letters(cell.text):
+        elif row and has_words(cell.text):
             others[column] += 1
     return {
         column

@@ -5,12 +5,13 @@ from typing import Final
 
 import regex
 
-from service.documents.paragraph import ReadOptions, has_letters
+from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, escaped_tags, paired, plain_items
 from service.documents.tagged import Close, Item, Object, Open
 from service.documents.xml_strings import Element, elements, local
 from service.documents.xml_text import XmlKind, XmlToken, escape_text, tokens
 from service.text.placeholders import is_icu_message
+from service.text.segment import has_words
 
 _UNITS: Final = frozenset({"trans-unit", "segment"})
 _WRAPPERS: Final = frozenset({"g", "mrk", "pc"})
@@ -118,7 +119,7 @@ def _contents(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> I
 
 def _content(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> Passage:
     text = _text(inside)
-    if is_icu_message(text.strip()) or not has_letters(text):
+    if is_icu_message(text.strip()) or not has_words(text):
         return Passage((place, place), literal=_raw(inside))
     items = paired(list(_items(inside, keeps_space=keeps_space)), _mark)
     return Passage((place, place), context="entry", items=items, write_text=escape_text, is_in_place=False)

@@ -133,8 +133,8 @@ def read_resx(text: str, _: ReadOptions) -> Iterator[Passage]:
             yield _entry(found)
 
 
-def _entry(found: Element) -> Passage:
-    return Passage(found.place, context="entry", items=found.items(keeps_lines=True), write_text=escape_text)
+def _entry(found: Element, *, keeps_lines: bool = True) -> Passage:
+    return Passage(found.place, context="entry", items=found.items(keeps_lines=keeps_lines), write_text=escape_text)
 
 
 def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
@@ -161,10 +161,7 @@ def read_ts(text: str, _: ReadOptions) -> Iterator[Passage]:
         elif source is not None and found.path[-1].attributes().get("type") == "unfinished" and not found.text.strip():
             forms = [token for token in found.inside if local(token) == "numerusform" and token.kind is XmlKind.OPEN]
             write = partial(_forms, count=len(forms))
-            items = source.items(keeps_lines=True)
-            yield Passage(
-                found.place, encode=write, context="entry", items=items, write_text=escape_text, is_in_place=False
-            )
+            yield _entry(source)._replace(place=found.place, encode=write, is_in_place=False)
 
 
 def _forms(text: str, count: int) -> str:
@@ -185,9 +182,8 @@ def read_tmx(text: str, options: ReadOptions) -> Iterator[Passage]:
         if segment is not None:
             tag = f'<tuv xml:lang="{options.target}"><seg>'
             write = partial("{}{}</seg></tuv>".format, tag)
-            place = unit.place[1], unit.place[1]
-            passage = Passage(place, encode=write, context="entry", items=segment.items(), write_text=escape_text)
-            yield passage._replace(is_in_place=False)
+            passage = _entry(segment, keeps_lines=False)
+            yield passage._replace(place=(unit.place[1], unit.place[1]), encode=write, is_in_place=False)
 
 
 def _language(tag: XmlToken) -> str:

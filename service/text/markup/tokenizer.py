@@ -5,7 +5,7 @@ knows only where tags begin and end, by the rules of the HTML standard's tokenis
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -50,32 +50,29 @@ class Token(NamedTuple):
 
 def tokenize(html: str) -> Iterator[Token]:
     """Yield the tokens of HTML lazily; whatever is invalid as a tag is text."""
-    return _tokens(html, _html_tag, _RAW)
+    return _tokens(html, is_html=True)
 
 
 def tokenize_xml(xml: str) -> Iterator[Token]:
     """Yield the tokens of XML: names keep their case and have no meaning."""
-    return _tokens(xml, _xml_tag, frozenset())
+    return _tokens(xml, is_html=False)
 
 
-def _tokens(html: str, make_tag: Callable[[re.Match[str]], Token], raw_elements: Collection[str]) -> Iterator[Token]:
+def _tokens(html: str, *, is_html: bool) -> Iterator[Token]:
     position = 0
     while position < len(html):
-        start = html.find("<", position)
-        if start < 0:
-            start = len(html)
-        token = _markup_at(html, start, make_tag)
+        start, token = position - 1, None
         while token is None and start < len(html):
             start = html.find("<", start + 1)
             start = len(html) if start < 0 else start
-            token = _markup_at(html, start, make_tag)
+            token = _markup_at(html, start, is_html=is_html)
         if start > position:
             yield Token(TokenKind.TEXT, html[position:start])
         if token is None:
             return
         yield token
         position = start + len(token.raw)
-        if token.kind is TokenKind.OPEN and token.name in raw_elements:
+        if is_html and token.kind is TokenKind.OPEN and token.name in _RAW:
             end = re.compile(f"</{token.name}(?=[\\s/>])", re.IGNORECASE).search(html, position)
             content = html[position : end.start() if end else len(html)]
             if content:
@@ -89,22 +86,13 @@ def text_sample(html: str, characters: int) -> str:
     return " ".join(token.raw for token in tokenize(beginning) if token.kind is TokenKind.TEXT)[:characters]
 
 
-def _html_tag(tag: re.Match[str]) -> Token:
-    name = tag[2].lower()
-    is_empty = not tag[1] and (name in VOID_ELEMENTS or tag[0].endswith("/>"))
-    return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], name, is_empty)
-
-
-def _xml_tag(tag: re.Match[str]) -> Token:
-    is_empty = not tag[1] and tag[0].endswith("/>")
-    return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], tag[2], is_empty)
-
-
-def _markup_at(html: str, start: int, make_tag: Callable[[re.Match[str]], Token]) -> Token | None:
+def _markup_at(html: str, start: int, *, is_html: bool) -> Token | None:
     """Return the tag, comment or declaration that begins at `start`; None if it is text."""
     tag = _TAG.match(html, start)
     if tag:
-        return make_tag(tag)
+        name = tag[2].lower() if is_html else tag[2]
+        is_empty = not tag[1] and ((is_html and name in VOID_ELEMENTS) or tag[0].endswith("/>"))
+        return Token(TokenKind.CLOSE if tag[1] else TokenKind.OPEN, tag[0], name, is_empty)
     following = html[start + 1 : start + 3].removeprefix("/")[:1]
     if following.isascii() and following.isalpha():
         # By the standard, an unclosed tag extends to the end of the text; so nothing is read twice.
