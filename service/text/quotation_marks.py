@@ -6,19 +6,19 @@ _MARKS: Final = frozenset('"“”„«»')
 _OPENS_AFTER: Final = frozenset(" \u00a0([")
 
 
-def has_quotation_marks(text: str) -> bool:
-    return not _MARKS.isdisjoint(text)
-
-
 class OpeningMarks:
-    """Removes spaces behind straight marks that open a quotation, from a text that comes in parts."""
+    """Removes spaces behind straight marks that open a quotation, from a translation that comes in parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, sentence: str) -> None:
+        self.is_needed = not _MARKS.isdisjoint(sentence)
+        """False if the sentence that is translated has no such marks."""
         self._is_open = False
         self._before = " "
 
     def push(self, text: str) -> str:
         """Return the next part of the text without such spaces."""
+        if not self.is_needed:
+            return text
         kept = []
         for character in text:
             if self._is_open and self._before == '"' and character == " ":

@@ -10,7 +10,7 @@ from model.tokenizer import Detokenizer, Tokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
-from service.text.quotation_marks import OpeningMarks, has_quotation_marks
+from service.text.quotation_marks import OpeningMarks
 from service.text.segment import STAND_IN, Aligned, Segment, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
@@ -37,7 +37,7 @@ class StreamingPostprocessor:
         self._detokenizer = Detokenizer(tokenizer)
         words = segment.model_input().text
         self._numbers = NumberRepair(words, segment.languages)
-        self._marks = OpeningMarks() if has_quotation_marks(segment.sentence) else None
+        self._marks = OpeningMarks(segment.sentence)
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
         self._drops_placeholders = 0 < placeholders == len(_LIKE_STAND_IN.findall(words))
@@ -49,7 +49,7 @@ class StreamingPostprocessor:
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
-        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed or self._marks)
+        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed or self._marks.is_needed)
         """True if the text of a token is final as soon as it is whole."""
 
     def copy(self) -> "StreamingPostprocessor":
@@ -104,8 +104,7 @@ class StreamingPostprocessor:
     def _parts(self, token: TokenReport) -> Iterator[Aligned]:
         """Yield the parts of the text that this token completes."""
         text, place = self._detokenizer.push(token.token_id), self._place(token)
-        if self._marks and self._forced <= 0:
-            text = self._marks.push(text)
+        text = text if self._forced > 0 else self._marks.push(text)
         if token.term is not None:
             yield from self._rendered(self._numbers.flush())
             has_space = (self._held_placeholder + text)[:1].isspace()
@@ -160,12 +159,10 @@ class StreamingPostprocessor:
         """Return a term's translation, with a space before it if the model wrote one and it does not belong there."""
         segment = self._segment
         words = term.translation if term.is_copy else segment.render(self._cased(term))
-        last = self._last_text[-1:]
-        before = segment.sentence[term.start - 1 : term.start] if term.start else ""
-        if is_unspaced(before):
-            before = ""  # no evidence about spaces
+        before, last = segment.sentence[: term.start][-1:], self._last_text[-1:]
+        is_evidence = before.strip() != "" and not is_unspaced(before)
         # Whether a space follows «, the model knows.
-        is_attached = before.strip() != "" and last != "«" and (before.isalnum() or not last.isalnum())
+        is_attached = is_evidence and last != "«" and (before.isalnum() or not last.isalnum())
         if not term.is_copy and (last in _APOSTROPHES or is_unspaced(last) or is_unspaced(words[:1])):
             is_attached = True
         return words if is_attached or not has_space or last.isspace() else " " + words
