@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import regex
 
-from tests.service.documents.conftest import FILES, Noting, Rewrite, same
+from tests.service.documents.conftest import FILES, Noting, Rewrite, same, sides
 
 ARCHIVES = sorted(path for path in FILES.iterdir() if path.suffix != ".srt")
 _TEXT = {
@@ -210,79 +210,69 @@ def test_styles_and_fonts_of_code_stay(rewrite: Rewrite) -> None:
         assert {each for each in regex.findall(r"<w:t[^>]*>(.)", written) if each.islower()} == kept
 
 
-def test_styles_of_code_in_odt_stay(rewrite: Rewrite) -> None:
-    name = "urn:oasis:names:tc:opendocument:xmlns:"
-    content = (
-        f'<o:d xmlns:o="{name}office:1.0" xmlns:style="{name}style:1.0" xmlns:text="{name}text:1.0"><style:style '
-        'style:name="P1" style:parent-style-name="Preformatted_20_Text"/><style:style style:name="T1">'
+SHEET = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+DC = 'xmlns:dc="http://purl.org/dc/elements/1.1/"'
+PARTS: dict[str, dict[str, str]] = {
+    "any prefix, or none.docx": {
+        "word/document.xml": '<document xmlns="http://purl.oclc.org/ooxml/wordprocessingml/main"><p><r><t>«word»</t></r></p>'
+        '<x:p xmlns:x="other"><x:t>other</x:t></x:p></document>'
+    },
+    "styles of code.odt": {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": f'<o:d xmlns:o="{ODF}office:1.0" xmlns:style="{ODF}style:1.0" xmlns:text="{ODF}text:1.0">'
+        '<style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/><style:style style:name="T1">'
         '<style:text-properties style:font-name="Liberation Mono"/></style:style><o:body><text:p text:style-name="P1">a'
-        '</text:p><text:p>b <text:span text:style-name="T1">c</text:span></text:p></o:body></o:d>'
-    )
-    parts = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}
-    written = _part(rewrite("a.odt", _archive(parts)), "content.xml")
-    assert written == content.replace(">b ", ">B ")
+        '</text:p><text:p>«b» <text:span text:style-name="T1">c</text:span></text:p></o:body></o:d>',
+    },
+    "headers.xlsx": {
+        "xl/worksheets/sheet1.xml": f'<worksheet {SHEET}><oddHeader>&amp;L&amp;"Arial,Bold"«page» &amp;P «a» &lt; «b»'
+        "&amp;R&amp;D</oddHeader></worksheet>"
+    },
+    # A header cell that differs from the table's name of its column makes spreadsheet programs repair the file.
+    "a column that a table names, and a code.xlsx": {
+        "xl/sharedStrings.xml": f"<sst {SHEET}><si><t>Price</t></si><si><t>«A price»</t></si><si><t>id</t></si></sst>",
+        "xl/tables/table1.xml": f'<table {SHEET}><tableColumn id="1" name="Price"/></table>',
+    },
+    "cells that formulas compare with.xlsx": {
+        "xl/sharedStrings.xml": f"<sst {SHEET}><si><t>Open</t></si><si><t>closed</t></si><si><t>red chair</t></si>"
+        "<si><t>big</t></si><si><t>old</t></si><si><t>«house»</t></si></sst>",
+        "xl/worksheets/sheet1.xml": f'<worksheet {SHEET}><c><f>COUNTIF(A:A,"Open")+SUMIF(B:B,"&lt;&gt;Red chair",C)</f>'
+        '</c><filter val="old"/><dataValidation prompt="«choose»" ><formula1>"open,Closed"</formula1></dataValidation>'
+        '<cfRule text="big"><formula>A1</formula></cfRule></worksheet>',
+    },
+    "comments and titles.xlsx": {
+        "xl/threadedComments/threadedComment1.xml": "<Comments "
+        'xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"><text>«a»</text></Comments>',
+        "docProps/core.xml": f"<core {DC}><dc:title>«a»</dc:title></core>",
+        # openpyxl keeps comments in a directory of their own.
+        "xl/comments/comment1.xml": f"<comments {SHEET}><comment><text><t>«why»</t></text></comment></comments>",
+    },
+    "elements of xhtml that close at once.epub": {
+        "a.xhtml": '<html><head><script src="a.js"/><title/></head><body><p>«word»</p></body></html>'
+    },
+    "pages that a package names.epub": {
+        "o/p.opf": f'<package xmlns="http://www.idpf.org/2007/opf" {DC}><dc:language>en</dc:language>'
+        '<item href="a%20b.xml" media-type="application/xhtml+xml"/></package>',
+        "o/a b.xml": "<p>«one»</p>",
+        "o/c.xml": "<p>two</p>",
+    },
+    "a table of contents that names its document type.epub": {
+        "toc.ncx": '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">\n'
+        '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><docTitle><text>«a book»</text></docTitle></ncx>'
+    },
+}
+_MAIN = {"xlsx": "xl/workbook.xml", "epub": "META-INF/container.xml"}
 
 
-def test_headers_of_a_sheet(rewrite: Rewrite) -> None:
-    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    sheet = (
-        f'<worksheet xmlns="{name}"><oddHeader>&amp;L&amp;"Arial,Bold"%s &amp;P %s&amp;R&amp;D</oddHeader></worksheet>'
-    )
-    parts = {"xl/workbook.xml": "<workbook/>", "xl/worksheets/sheet1.xml": sheet % ("page", "a &lt; b")}
-    written = _part(rewrite("a.xlsx", _archive(parts)), "xl/worksheets/sheet1.xml")
-    assert written == sheet % ("PAGE", "A &lt; B")
-
-
-def test_prefixes_mean_nothing(rewrite: Rewrite) -> None:
-    """A program may choose other prefixes, or none."""
-    name = "http://purl.oclc.org/ooxml/wordprocessingml/main"
-    text = f'<document xmlns="{name}"><p><r><t>word</t></r></p><x:p xmlns:x="other"><x:t>other</x:t></x:p></document>'
-    written = _part(rewrite("a.docx", _archive({"word/document.xml": text})), "word/document.xml")
-    assert written == text.replace("<t>word", '<t xml:space="preserve">WORD')
-
-
-def test_a_column_that_a_table_names_keeps_its_header(rewrite: Rewrite) -> None:
-    """A header cell that differs from the table's name of its column makes spreadsheet programs repair the file."""
-    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    parts = {
-        "xl/workbook.xml": "<workbook/>",
-        "xl/sharedStrings.xml": f'<sst xmlns="{name}"><si><t>Price</t></si><si><t>The price</t></si>'
-        "<si><t>id</t></si></sst>",
-        "xl/tables/table1.xml": f'<table xmlns="{name}"><tableColumn id="1" name="Price"/></table>',
-    }
-    written = _part(rewrite("a.xlsx", _archive(parts)), "xl/sharedStrings.xml")
-    assert "<t>Price</t>" in written
-    assert "<t>id</t>" in written, "a code"
-    assert "THE PRICE" in written
-
-
-def test_cells_that_formulas_compare_with_stay(rewrite: Rewrite) -> None:
-    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    words = ["Open", "closed", "red chair", "big", "old", "house"]
-    sheet = (
-        '<c><f>COUNTIF(A:A,"Open")+SUMIF(B:B,"&lt;&gt;Red chair",C:C)</f></c><filter val="old"/>'
-        '<dataValidation prompt="choose" ><formula1>"open,Closed"</formula1></dataValidation>'
-        '<cfRule text="big"><formula>A1</formula></cfRule>'
-    )
-    parts = {
-        "xl/workbook.xml": "<workbook/>",
-        "xl/sharedStrings.xml": f'<sst xmlns="{name}">{"".join(f"<si><t>{word}</t></si>" for word in words)}</sst>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{name}">{sheet}</worksheet>',
-    }
-    written = rewrite("a.xlsx", _archive(parts))
-    assert regex.findall("<t[^>]*>([^<]*)", _part(written, "xl/sharedStrings.xml")) == [*words[:-1], "HOUSE"]
-    assert 'prompt="CHOOSE"' in _part(written, "xl/worksheets/sheet1.xml")
-
-
-def test_threaded_comments_and_titles(rewrite: Rewrite) -> None:
-    thread = "http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"
-    parts = {
-        "xl/workbook.xml": "<workbook/>",
-        "xl/threadedComments/threadedComment1.xml": f'<Comments xmlns="{thread}"><text>a</text></Comments>',
-        "docProps/core.xml": '<core xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>a</dc:title></core>',
-    }
-    for each in list(_parts(rewrite("a.xlsx", _archive(parts))).values())[1:]:
-        assert b">A<" in each
+@pytest.mark.parametrize("case", PARTS)
+def test_parts(case: str, rewrite: Rewrite) -> None:
+    main = _MAIN.get(case.rpartition(".")[2])
+    parts = {main: "<a/>", **PARTS[case]} if main else PARTS[case]
+    written = _parts(rewrite(case, _archive({name: sides(part)[0] for name, part in parts.items()})))
+    for name, part in parts.items():
+        _, expected = sides(part.replace("<t>«", '<t xml:space="preserve">«').replace(">en<", ">fr<"))
+        assert written[name].decode() == expected
 
 
 def test_links_and_charts_of_slides(rewrite: Rewrite) -> None:
@@ -314,45 +304,10 @@ def test_lines_of_a_cell_stay_in_its_text(rewrite: Rewrite) -> None:
     assert regex.findall(r"<t[^>]*>([^<]*)", loud) == ["\nONE\nTWO\n", "A\n", "B"]
 
 
-def test_comments_of_openpyxl_are_translated(rewrite: Rewrite) -> None:
-    """openpyxl keeps comments in a directory of their own."""
-    name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    comments = f'<comments xmlns="{name}"><comment><text><t>why</t></text></comment></comments>'
-    sheet = _archive({"xl/workbook.xml": "<workbook/>", "xl/comments/comment1.xml": comments})
-    assert ">WHY<" in _part(rewrite("a.xlsx", sheet), "xl/comments/comment1.xml")
-
-
 def test_computed_cells_stay(rewrite: Rewrite) -> None:
     written = _part(rewrite("sheet.ods", (FILES / "sheet.ods").read_bytes()), "content.xml")
     assert regex.search('office:string-value="([^"]*)"[^>]*><text:p>\\1<', written)
     assert "THE PRICE OF THE CAR" in written
-
-
-def test_a_part_of_xhtml_closes_elements_at_once(rewrite: Rewrite) -> None:
-    page = '<html><head><script src="a.js"/><title/></head><body><p>word</p></body></html>'
-    parts = {"META-INF/container.xml": "<container/>", "a.xhtml": page}
-    assert _part(rewrite("a.epub", _archive(parts)), "a.xhtml") == page.replace("word", "WORD")
-
-
-def test_the_package_of_a_book_names_its_pages(rewrite: Rewrite) -> None:
-    package = (
-        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">'
-        '<dc:language>en</dc:language><item href="a%20b.xml" media-type="application/xhtml+xml"/></package>'
-    )
-    parts = {"META-INF/container.xml": "<a/>", "o/p.opf": package, "o/a b.xml": "<p>one</p>", "o/c.xml": "<p>two</p>"}
-    written = _parts(rewrite("a.epub", _archive(parts)))
-    assert (written["o/a b.xml"], written["o/c.xml"]) == (b"<p>ONE</p>", b"<p>two</p>")
-    assert b"<dc:language>fr</dc:language>" in written["o/p.opf"]
-
-
-NCX = '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><docTitle><text>a book</text></docTitle></ncx>'
-NCX_TYPE = '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">\n'
-
-
-def test_a_table_of_contents_may_name_its_document_type(rewrite: Rewrite) -> None:
-    """The format has a DTD, which books may name."""
-    book = _archive({"META-INF/container.xml": "<a/>", "toc.ncx": NCX_TYPE + NCX})
-    assert _part(rewrite("a.epub", book), "toc.ncx") == NCX_TYPE + NCX.replace("a book", "A BOOK")
 
 
 def test_the_description_of_a_book_may_be_html(rewrite: Rewrite) -> None:

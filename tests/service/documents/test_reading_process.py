@@ -48,9 +48,7 @@ _ENDLESS = "import service.documents.document as d\ndef f(self):\n  while True: 
 
 async def test_a_process_without_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = tmp_path / "sitecustomize.py"
-    endless.write_text(
-        "import service.documents.document as d\ndef f(self):\n  while True: pass\nd.Document.count = f\n"
-    )
+    endless.write_text(_ENDLESS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
     limits = replace(LIMITS, max_processor_seconds=1)
     async with reading(_order(tmp_path / "source", b"a", "a.txt", limits)) as process:

@@ -16,17 +16,8 @@ PATTERNS: Final = (
     *("<", "</", "<a ", "<a b='", "<a b='>' ", "<x/>", "<code>", "<b>a</i>", "- a\n", "a\t", "A B ", "a-"),
     *("<!--", "<b>", "</b>", "<b></b>", "<b>a</b> ", "<i>a", "<p>x", "<b>猫", "<code>x</code>a ", "<div translate=no>"),
     *("{x}a<b>", "猫<b>{x}</b>", '<img alt="a b">', "“a.” "),
-    *(
-        "<br>",
-        "a<br>",
-        "a <b></b>",
-        "<a href=x>a</a> ",
-        "<a href=x></a>",
-        "<i><b>a</b></i> ",
-        "</b>a<b>",
-        "&amp;",
-        "&x",
-    ),
+    *("<br>", "a<br>", "a <b></b>", "<a href=x>a</a> ", "<a href=x></a>", "<i><b>a</b></i> ", "</b>a<b>"),
+    *("&amp;", "&x"),
     *("x" * 1999 + " ", "x" + " " * 1999, "x" * 2001 + " " * 4000, "x" * 2001 + "猫{x}" * 200),
 )
 """Repeated to any length: quotation marks without an end, text without a place to cut, tags and terms side by side."""
