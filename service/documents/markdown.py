@@ -16,9 +16,10 @@ from service.documents.markdown_inline import Inline
 from service.documents.markdown_parser import COMPONENT, COMPONENT_TAG, DIRECTIVE, parser
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, render
 from service.documents.passages import split_passages
+from service.documents.text_lines import check_length
 from service.documents.web_pages import split_page
 from service.documents.yaml_files import yaml_passages
-from service.errors import InvalidRequest, TooLong
+from service.errors import InvalidRequest
 from service.text.markup.tokenizer import TokenKind, tokenize
 
 _LINE: Final = regex.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
@@ -28,8 +29,6 @@ _FRONT_MATTER: Final = regex.compile(
 _FIELDS: Final = frozenset("title description summary subtitle linkTitle sidebar_label lead excerpt tagline".split())
 _HOME_FIELDS: Final = frozenset("text tagline title details linkText alt".split())
 _TOML: Final = regex.compile(rf'^(?:{"|".join(_FIELDS)})\s*=\s*"(?P<text>(?:[^"\\\n]++|\\.)*+)"', regex.M)
-_LONGEST: Final = 40_000
-"""Characters of a paragraph: any number of them would take quadratic time."""
 _DIRECTIVE_TITLE: Final = regex.compile(
     r'[\s>*+-]*(?:(?:!!!|\?\?\?\+?|===[!+]*)[^"\n]*"(?P<text>[^"\n]+)"'
     r"|/{3,}[ \t]*+[\w-]++[ \t]*+\|[ \t]*+(?P<text>[^\n]*\S)"
@@ -173,8 +172,7 @@ class _Reader:
                 return
 
     def _paragraph(self, token: Token, line: int, context: str) -> Iterator[Piece]:
-        if len(token.content) > _LONGEST:
-            raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
+        check_length(token.content)
         lines = [each.lstrip(" \t") for each in token.content.split("\n")]
         if _SCRIPT.match(lines[0]):
             return

@@ -55,7 +55,7 @@ def block_pieces(raw: str, characters: int) -> list[Piece]:
         return f"{text[:place]}{drop_cap['opening']}{text[place : place + 1]}</span>{text[place + 1 :]}"
 
     is_changed = bool(tags) or drop_cap is not None
-    return [Paragraph(source, markup, characters, write if is_changed else str, structure=BlockStructure(markup))]
+    return [Block(source, markup, characters, write if is_changed else str)]
 
 
 def texts_of(tag: Token, names: Iterable[str]) -> list[Piece]:
@@ -64,19 +64,16 @@ def texts_of(tag: Token, names: Iterable[str]) -> list[Piece]:
     return attribute_pieces(tag.raw, quoted, unescape)
 
 
-class BlockStructure:
-    """The inline elements of a block: each stays, and they stay nested."""
-
-    def __init__(self, raw: str) -> None:
-        self._raw = raw
+class Block(Paragraph):
+    """A block with inline elements: each stays, and they stay nested."""
 
     def fit(self, translation: str) -> str | None:
         """Return the translation with its elements nested; None if one is missing, or a link is in another.
 
         An element that crosses the end of another is closed with it, and opened again behind it.
         """
-        wanted = Counter(token.raw for token in _tags(self._raw))
-        is_nested = _is_nested(self._raw)  # elements may begin in one block and end in another
+        wanted = Counter(token.raw for token in _tags(self.markup))
+        is_nested = _is_nested(self.markup)  # elements may begin in one block and end in another
         is_same = Counter(token.raw for token in _tags(translation)) == wanted
         if is_same and (not is_nested or _is_nested(translation)):
             return translation
@@ -93,12 +90,12 @@ class BlockStructure:
 
     def plain(self) -> str:
         """Return the block without the elements that contain words."""
-        tokens = list(tokenize(self._raw))
+        tokens = list(tokenize(self.markup))
         pairs = partners_of(tokens)
         return "".join(token.raw for number, token in enumerate(tokens) if number not in pairs or token.name in _COPIED)
 
     def complete(self, translation: str) -> str:
-        """Return a translation of `plain` with exactly its tags; those that are missing stand at the end."""
+        """Return a translation with exactly the tags of `plain`; those that are missing stand at the end."""
         missing = Counter(token.raw for token in _tags(self.plain()))
         written = []
         for token in tokenize(translation):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import regex
 
@@ -32,19 +32,6 @@ class ReadOptions:
             one, two = (regex.split("[-_@]", code, maxsplit=1)[0].lower() for code in (declared, wanted))
             if one and two and one != two:
                 raise InvalidRequest(name, f"must be {one}, the language in {what}, or change it there")
-
-
-class Structure(Protocol):
-    """The structure that every translation of a markup must have."""
-
-    def fit(self, translation: str) -> str | None:
-        """Return the translation, repaired if need be; None if it cannot be repaired."""
-
-    def plain(self) -> str:
-        """Return the markup without the tags that a translation may lose."""
-
-    def complete(self, translation: str) -> str:
-        """Return a translation of `plain` with exactly its tags."""
 
 
 class Kept(str):
@@ -78,26 +65,32 @@ class Paragraph:
     """True if the translation replaces the text: one that equals its markup leaves the source unchanged."""
     context: str = "text"
     """The place of the text: `text`, `heading`, `cell`, `cue`, `entry`, `title` or `attribute`."""
-    structure: Structure | None = None
-    """The structure of a translation, if `write` does not give a right one for any translation."""
     encode: Callable[[str], str] = str
     """Writes the paragraph, source or translation, as the format around it spells it."""
     translation: str | None = field(default=None, init=False)
     is_plain: bool = field(default=False, init=False)
     """True if no translation of the markup had the right structure, and the text was translated without it."""
 
+    def fit(self, translation: str) -> str | None:
+        """Return a translation with the structure of the markup, repaired if need be; None if it is damaged."""
+        return translation
+
+    def plain(self) -> str:
+        """Return the markup without the tags that a translation may lose."""
+        return self.markup
+
+    def complete(self, translation: str) -> str:
+        """Return a translation of `plain` with exactly its tags."""
+        return translation
+
     def accept(self, translation: str) -> bool:
         """Set the translation. Return False if its structure is damaged; then the plain markup has to be translated."""
-        fitting: str | None = _with_edges(self.markup, translation)
-        if self.structure is not None and fitting is not None:
-            fitting = self.structure.fit(fitting)
-        self.translation = fitting
-        return fitting is not None
+        self.translation = self.fit(_with_edges(self.markup, translation))
+        return self.translation is not None
 
     def accept_plain(self, translation: str) -> None:
         """Set the translation of the plain markup."""
-        text = translation if self.structure is None else self.structure.complete(translation)
-        self.translation, self.is_plain = _with_edges(self.markup, text), True
+        self.translation, self.is_plain = _with_edges(self.markup, self.complete(translation)), True
 
     def render(self) -> str:
         if self.translation is None or (self.is_in_place and self.translation == self.markup):
@@ -161,7 +154,7 @@ def translating(found: Iterable[Paragraph]) -> Translating:
         translations = yield Batch([paragraph.markup for paragraph in batch], characters)
         damaged = [one for one, text in zip(batch, translations, strict=True) if not one.accept(text)]
         if damaged:
-            texts = yield Batch([one.structure.plain() for one in damaged if one.structure is not None], 0)
+            texts = yield Batch([one.plain() for one in damaged], 0)
             for paragraph, text in zip(damaged, texts, strict=True):
                 paragraph.accept_plain(text)
 

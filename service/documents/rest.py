@@ -95,9 +95,7 @@ def _paragraph_end(lines: Sequence[Line], number: int) -> int:
     first, number = number, number + 1
     while number < len(lines):
         line = lines[number]
-        marks = _MARKS.match(line.text)
-        is_item = marks is not None and marks.end() > line.indent
-        if not line.text or is_item or _ADORNMENT.fullmatch(line.text) or _DIRECTIVE.match(line.text):
+        if not line.text or _has_marks(line) or _ADORNMENT.fullmatch(line.text) or _DIRECTIVE.match(line.text):
             break
         if number == first + 1 and line.indent > lines[first].indent and not _has_marks(lines[first]):
             break  # the meaning of a term

@@ -29,10 +29,15 @@ def lines_of(text: str, start: int = 0) -> list[Line]:
     return [Line(start + found.start(), found[0].rstrip()) for found in _LINE.finditer(text)]
 
 
+def check_length(paragraph: str) -> None:
+    """Raise `TooLong` for a text whose marks would take too long to find."""
+    if len(paragraph) > _LONGEST:
+        raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
+
+
 def joined(lines: Sequence[Line], begin: int, read: Callable[[str], list[Item]], context: str = "text") -> Passage:
     """Return the passage of a paragraph whose first line has its text from `begin` on. Raises `TooLong`."""
     text = " ".join([lines[0].text[begin:], *(line.text.strip() for line in lines[1:])])
-    if len(text) > _LONGEST:
-        raise TooLong("file", f"a paragraph has more than {_LONGEST} characters")
+    check_length(text)
     place = lines[0].start + begin, lines[-1].start + len(lines[-1].text)
     return Passage(place, context=context, items=read(text))

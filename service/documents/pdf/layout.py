@@ -30,21 +30,12 @@ Row = list[Fragment]
 
 
 @dataclass(slots=True)
-class Line:
+class Line(Fragment):
     """A line of text in a column."""
 
-    left: float
-    right: float
-    baseline: float
-    size: float
-    runs: list[Run]
     column: int
     edges: tuple[float, float]
     """The places where the lines of the column begin and end."""
-
-    @property
-    def text(self) -> str:
-        return "".join(text for text, _ in self.runs)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from xml.parsers import expat
 
 import pytest
 
-from service.documents.page_blocks import BlockStructure
+from service.documents.page_blocks import Block
 from service.errors import InvalidRequest
 from tests.service.documents.conftest import Rewrite, same, shout
 
@@ -78,12 +78,12 @@ def test_a_drawing_with_styles_is_a_part_of_its_block(rewrite: Rewrite) -> None:
     ],
 )
 def test_structure(source: str, translation: str, expected: str | None) -> None:
-    assert BlockStructure(source).fit(translation) == expected
+    assert Block([source], source, 0, str).fit(translation) == expected
 
 
 def test_plain_blocks_keep_what_is_not_around_words() -> None:
     block = 'a</b> <i>c<br>d</i> 5<sup>o</sup>C <img src="x"><u>'
-    assert BlockStructure(block).plain() == 'a</b> c<br>d 5<sup>o</sup>C <img src="x"><u>'
+    assert Block([block], block, 0, str).plain() == 'a</b> c<br>d 5<sup>o</sup>C <img src="x"><u>'
 
 
 def test_no_translation_makes_a_page_that_is_not_well_formed(rewrite: Rewrite) -> None:

@@ -102,7 +102,7 @@ def test_white_space_at_the_edges_stays() -> None:
 
 
 def test_damaged_structure_is_translated_again_without_tags() -> None:
-    class Whole:
+    class Whole(Paragraph):
         def fit(self, translation: str) -> str | None:
             return translation if "</b>" in translation else None
 
@@ -112,7 +112,7 @@ def test_damaged_structure_is_translated_again_without_tags() -> None:
         def complete(self, translation: str) -> str:
             return f"{translation}!"
 
-    found = [Paragraph([text], text, 3, str, structure=Whole()) for text in ("<b>a</b> b", "<b>c</b>")]
+    found = [Whole([text], text, 3, str) for text in ("<b>a</b> b", "<b>c</b>")]
     rounds = translating(found)
     first = advance(rounds, None)
     assert first is not None
