@@ -1,7 +1,6 @@
 """Fields of word processors, whose parts lie in several runs: a link becomes a wrapper, a computed field one object."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -23,43 +22,37 @@ def join_fields(items: Sequence[Item]) -> list[Item]:
     The parts of a field lie in several runs, which must stay together.
     """
     joined: list[Item] = []
-    open_fields: list[_Field] = []
+    opened: list[tuple[int, int | None]] = []  # where fields begin, and where their heads end
     for item in items:
         kind = _field_kind(item)
         joined.append(item)
         if kind == "begin":
-            open_fields.append(_Field(len(joined) - 1))
-        elif kind == "separate" and open_fields and open_fields[-1].head_end is None:
-            open_fields[-1].head_end = len(joined)
-        elif kind == "end" and open_fields:
-            _close_field(joined, open_fields.pop())
+            opened.append((len(joined) - 1, None))
+        elif kind == "separate" and opened and opened[-1][1] is None:
+            opened[-1] = opened[-1][0], len(joined)
+        elif kind == "end" and opened:
+            _close_field(joined, *opened.pop())
     return joined
 
 
-@dataclass
-class _Field:
-    start: int
-    head_end: int | None = None
-
-
-def _close_field(joined: list[Item], found: _Field) -> None:
+def _close_field(joined: list[Item], start: int, head_end: int | None) -> None:
     """Replace the parts of a field, which are the last items, by a wrapper or an object."""
-    parts = joined[found.start :]
+    parts = joined[start:]
     depths = [*accumulate(isinstance(part, Open) - isinstance(part, Close) for part in parts)]
     if depths[-1] or min(depths) < 0:
         return  # the field overlaps a wrapper: its parts stay objects
-    head = joined[found.start : found.head_end]
+    head = joined[start:head_end]
     instruction = "".join(_INSTRUCTION.findall(source_of(head))).split()
-    is_text = found.head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
-    if is_text and found.head_end is not None:
+    is_text = head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
+    if is_text and head_end is not None:
         is_link = instruction[0] == "HYPERLINK"
-        joined[found.start :] = [
+        joined[start:] = [
             Open(source_of(head), is_link),
-            *joined[found.head_end : -1],
+            *joined[head_end:-1],
             Close(source_of(parts[-1:])),
         ]
     else:
-        joined[found.start :] = [Object([source_of(parts)])]
+        joined[start:] = [Object([source_of(parts)])]
 
 
 def source_of(items: Sequence[Item]) -> str:

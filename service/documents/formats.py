@@ -115,7 +115,7 @@ _ALL: Final = (
     *_texts("yaml yml", "application/yaml", "yaml_files:read_yaml"),
     *_texts("json", "application/json", "json_files:read_json"),
     *_texts("arb", "application/json", "json_files:read_arb"),
-    *_texts("xcstrings", "application/json", "string_catalogs:split_catalog"),
+    *_texts("xcstrings", "application/json", "json_files:split_catalog"),
     *_texts("ipynb", "application/x-ipynb+json", "notebooks:split_notebook"),
     *_texts("csv", "text/csv", "tables:read_table"),
     *_texts("tsv", "text/tab-separated-values", "tables:read_table"),

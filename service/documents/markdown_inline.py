@@ -1,7 +1,8 @@
 """The inside of a paragraph of Markdown: inline tokens of the parser to items."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import regex
 from markdown_it.token import Token
@@ -20,7 +21,8 @@ Labels = Mapping[str, Any]
 """The definitions of links in the document, as the parser keeps them."""
 
 
-class Inline(NamedTuple):
+@dataclass
+class Inline:
     """A text of Markdown."""
 
     text: str
@@ -29,30 +31,25 @@ class Inline(NamedTuple):
     """The characters of the document between two lines of the text."""
     is_cell: bool = False
 
-    def pieces(self, source: str, context: str = "text", encode: Callable[[str], str] = str) -> list[Piece]:
-        """Make a paragraph, which stands in the document as `source`."""
-        reader = _Reader(self)
-        items = reader.items()
-        passage = Passage((0, 0), encode=encode, context=context, items=items, write_text=reader.written)
-        return passage_pieces(source, passage)
-
-
-class _Reader:
-    def __init__(self, inline: Inline) -> None:
-        self._inline = inline
-        self._escaped = set("|") if inline.is_cell else set()
+    def __post_init__(self) -> None:
+        self._escaped = set("|") if self.is_cell else set()
         """Characters that have a backslash in the source, and get one in the translation."""
 
-    def items(self) -> list[Item]:
+    def pieces(self, source: str, context: str = "text", encode: Callable[[str], str] = str) -> list[Piece]:
+        """Make a paragraph, which stands in the document as `source`."""
+        passage = Passage((0, 0), encode=encode, context=context, items=self._items(), write_text=self._written)
+        return passage_pieces(source, passage)
+
+    def _items(self) -> list[Item]:
         tokens: list[Token] = []
-        text = self._inline.text
-        parser().inline.parse(text, parser(), {"references": self._inline.labels}, tokens)
+        text = self.text
+        parser().inline.parse(text, parser(), {"references": self.labels}, tokens)
         # The text of a bare address is the address.
         starts = {number for number, token in enumerate(tokens) if _is_address(token)}
         kept = (token for number, token in enumerate(tokens) if not {number - 1, number - 2} & starts)
         return paired([self._item(token) for token in kept], _mark)
 
-    def written(self, text: str) -> str:
+    def _written(self, text: str) -> str:
         """Write plain text: what was escaped in the source is escaped again, but not in code."""
         if not self._escaped:
             return text
@@ -63,14 +60,14 @@ class _Reader:
 
     def _item(self, token: Token) -> Item:
         start, end = token.meta.get("span", (0, 0))
-        raw = self._inline.text[start:end]
+        raw = self.text[start:end]
         if _is_address(token):
             return Object([raw])
         match token.type:
             case "text" | "text_special" | "softbreak" | "code_inline" | "copied":
                 return self._words(token, raw)
             case "hardbreak":
-                joint = self._inline.joints[self._inline.text.count("\n", 0, start)]
+                joint = self.joints[self.text.count("\n", 0, start)]
                 return Object([raw[: raw.startswith("\\")] + joint], is_break=True)
             case "link_open" | "link_close" | "image":
                 return self._link(token, raw, token.meta["label_end"] - start)
@@ -99,7 +96,7 @@ class _Reader:
         if token.type == "link_open":
             return Open("[", is_link=True)
         if token.type == "image":
-            label = Inline(raw[2:label_end], self._inline.labels).pieces(raw[2:label_end], "attribute")
+            label = Inline(raw[2:label_end], self.labels).pieces(raw[2:label_end], "attribute")
             return Object(["![", *label, *self._titled(raw[label_end:])])
         address = raw[label_end:]
         if address in ("]", "[]", "][]"):  # the label is an address, too, and stays

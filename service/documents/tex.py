@@ -1,6 +1,7 @@
 """LaTeX: paragraphs, headings, captions, notes, items and cells; whatever is not known to be text is copied."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -61,7 +62,7 @@ def split_tex(text: str, _: ReadOptions) -> Iterator[Piece]:
     begin, end = max(text.find("\\begin{document}"), 0), text.rfind("\\end{document}")
     done = 0
     for found in regex.finditer(r"\\(?:sub)?title\s*+(?:\[[^\]\n]*\])?(?=\{)", text[:begin]):
-        if closing := reader.closing(found.end()):
+        if closing := reader.closings[found.end()]:
             yield text[done : found.end() + 1]
             yield from reader.read(found.end() + 1, closing, "title")
             done = closing
@@ -73,17 +74,14 @@ def split_tex(text: str, _: ReadOptions) -> Iterator[Piece]:
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._closings: dict[int, int] = {}
+        self.closings: Counter[int] = Counter()
+        """The place of the brace that closes the one at each place; 0 if there is none."""
         opened: list[int] = []
         for found in _BRACE.finditer(text):
             if found[0] == "{":
                 opened.append(found.start())
             elif found[0] == "}" and opened:
-                self._closings[opened.pop()] = found.start()
-
-    def closing(self, position: int) -> int:
-        """Return the place of the brace that closes the one at a position; 0 if there is none."""
-        return self._closings.get(position, 0)
+                self.closings[opened.pop()] = found.start()
 
     def read(self, start: int, end: int, context: str = "text") -> Iterator[Piece]:
         """Yield the pieces of a part of the document that may have several paragraphs."""
@@ -128,13 +126,13 @@ class _Reader:
             yield self._text[start:opening]
             yield from self.read(opening, option.end() - 1, "title")
             start, position = option.end() - 1, option.end()
-        elif found[0] in ("\\begin", "\\end") and (closing := self.closing(position)):
+        elif found[0] in ("\\begin", "\\end") and (closing := self.closings[position]):
             name = self._text[position + 1 : closing]
             position = closing + 1
             if found[0] == "\\begin" and name.rstrip("*") in _COPIED:
                 last = self._text.find(f"\\end{{{name}}}", position, end)
                 position = end if last < 0 else last
-            elif name in _TITLED and (closing := self.closing(position)):
+            elif name in _TITLED and (closing := self.closings[position]):
                 yield self._text[start : position + 1]
                 yield from self.read(position + 1, closing, "title")
                 start, position = closing, closing + 1
@@ -147,8 +145,8 @@ class _Reader:
 
     def _arguments(self, position: int, end: int) -> int:
         """Return the place behind the arguments of a command."""
-        while (option := _OPTION.match(self._text, position, end)) or self.closing(position):
-            position = option.end() if option else self.closing(position) + 1
+        while (option := _OPTION.match(self._text, position, end)) or self.closings[position]:
+            position = option.end() if option else self.closings[position] + 1
         return position
 
     def _add(self, found: regex.Match[str], end: int, items: list[Item]) -> int:
@@ -159,10 +157,10 @@ class _Reader:
         name = raw[1:].rstrip("*") if found["command"] else ""
         opening = start if raw == "{" else position
         if name == "href":
-            opening = self.closing(position) + 1
+            opening = self.closings[position] + 1
         elif name in _TITLES and (option := _OPTION.match(self._text, position, end)):
             opening = option.end()
-        closing = self.closing(opening)
+        closing = self.closings[opening]
         if found["text"]:
             words = regex.sub(r"\s*\n\s*", " ", raw)
             items.append(Words(_SIGN.sub(lambda sign: _SIGNS[sign[0]], words)))
