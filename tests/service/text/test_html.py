@@ -1,7 +1,7 @@
 """HTML: only words change, however broken it is, and tags follow their words."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import unescape
 
 import pytest
@@ -109,11 +109,6 @@ def _sentences(html: str) -> list[str]:
     return [segment.sentence for segment in _split(html) if segment.translatable]
 
 
-def test_blocks_separate_sentences_and_inline_tags_do_not() -> None:
-    html = "<h1>A <em>title</em></h1><p>One <b>two</b>. Three<br>four</p><td>five</td>six"
-    assert _sentences(html) == ["A title", "One two.", "Three", "four", "five", "six"]
-
-
 @pytest.mark.parametrize(
     "kept",
     [
@@ -133,10 +128,6 @@ def test_a_copied_element_is_copied_whole(kept: str) -> None:
     html = f"<p>the cat {kept} sat"
     assert kept in _translated(html)
     assert _translated(html).replace(kept, "").split() == ["<p>THE", "CAT", "SAT"]
-
-
-def test_an_unclosed_copied_element_ends_with_its_block() -> None:
-    assert _sentences("<p>one <code>two</p><p>three</p>") == ["one \ufffc", "three"]
 
 
 @pytest.mark.parametrize("content", ["if (the cat < 3) alert('a > b')", "The cat."])
@@ -168,16 +159,18 @@ def test_attributes_of_blocks_and_pictures_are_translated() -> None:
         ('<p title="A cat" alt="a dog" title="B">', ["A cat", "a dog", "B"]),
         ('See <span class="math inline"><em>a</em>b</span>.', ["See \ufffc."]),
         ('See <span class="math">algebra</span>.', ["See algebra."]),
-    ],
-)
-def test_what_readers_see(html: str, sentences: list[str]) -> None:
-    assert _sentences(html) == sentences
-    assert "".join(segment.text for segment in _split(html)) == html
-
-
-@pytest.mark.parametrize(
-    ("html", "sentences"),
-    [
+        # Blocks separate sentences, and inline tags do not.
+        (
+            "<h1>A <em>title</em></h1><p>One <b>two</b>. Three<br>four</p><td>five</td>six",
+            ["A title", "One two.", "Three", "four", "five", "six"],
+        ),
+        # A copied element that is not closed ends with its block.
+        ("<p>one <code>two</p><p>three</p>", ["one \ufffc", "three"]),
+        (
+            '<div translate="no">No. <p translate="yes">A <code>x</code>.</p> <div>So</div></div> Go.',
+            ["A \ufffc.", "Go."],
+        ),
+        # The mark of a footnote is no part of its first word.
         ("<p><sup>1</sup>She ran.</p>", ["She ran."]),
         ('<p><sup><a href="x">[1]</a></sup><span>She <b>ran</b>.</span></p>', ["She ran."]),
         ("<p><a>1</a>I ran.</p>", ["I ran."]),
@@ -186,8 +179,9 @@ def test_what_readers_see(html: str, sentences: list[str]) -> None:
         ("<p>She<sup>1</sup>Ran</p>", ["She1Ran"]),
     ],
 )
-def test_the_mark_of_a_footnote_is_no_part_of_its_first_word(html: str, sentences: list[str]) -> None:
+def test_what_readers_see(html: str, sentences: list[str]) -> None:
     assert _sentences(html) == sentences
+    assert "".join(segment.text for segment in _split(html)) == html
 
 
 def test_entities_are_read_as_characters_and_written_as_entities() -> None:
@@ -196,42 +190,53 @@ def test_entities_are_read_as_characters_and_written_as_entities() -> None:
     assert _translated(html) == "<p>CAFÉ &amp; &lt;b&gt; A\xa0B</p>"
 
 
-def _placed(sentence: str, marks: Sequence[Mark], *parts: tuple[str, int | None]) -> str:
-    return place_marks(sentence, marks, [Aligned(*part) for part in parts])
-
-
-def test_a_tag_follows_its_word() -> None:
-    bold = Mark(0, 5, "<b>", "</b>")
-    assert _placed("black cat", [bold], ("chat", 6), (" no", 0), ("ir", 0), (".", 0)) == "chat <b>noir</b>."
-
-
-def test_elements_stay_nested() -> None:
-    marks = [Mark(4, 13, "<a>", "</a>", [Mark(4, 9, "<b>", "</b>")])]
-    parts = [("le", 0), (" chat", 10), (" noir", 4), (" dort", 14)]
-    assert _placed("the black cat sleeps", marks, *parts) == "le <a>chat <b>noir</b></a> dort"
-
-
-def test_marks_without_words_keep_their_places() -> None:
-    marks = [Mark(4, 4, "<img>"), Mark(4, 4, "<b>", "</b>"), Mark(13, 13, "<hr>")]
-    assert _placed("the black cat", marks, ("le", 0), (" chat", 10)) == "le <img><b></b>chat<hr>"
-
-
-def test_an_empty_element_keeps_the_space_on_both_sides() -> None:
-    marks = [Mark(6, 6, "<x>", "</x>"), Mark(10, 10, "<y>", "</y>")]
-    parts = [("Entrez", 0), (" ou", 7), (" passez", 11)]
-    assert _placed("Enter  or  to go", marks, *parts) == "Entrez <x></x> ou <y></y> passez"
-    assert _placed("Enter/or, to go", [Mark(6, 6, "<x>", "</x>")], ("Entrez", 0), ("/", 5), ("ou", 6)) == (
-        "Entrez/<x></x>ou"
-    )
-
-
 _LINK = Mark(6, 11, "<a>", "</a>")
 
 
 @pytest.mark.parametrize(
     ("sentence", "marks", "parts", "expected"),
     [
-        # Which word is the nearest, a search through everything tells (test_tag_placement). Not a full stop.
+        (
+            "black cat",
+            [Mark(0, 5, "<b>", "</b>")],
+            [("chat", 6), (" no", 0), ("ir", 0), (".", 0)],
+            "chat <b>noir</b>.",
+        ),
+        # Elements stay nested.
+        (
+            "the black cat sleeps",
+            [Mark(4, 13, "<a>", "</a>", [Mark(4, 9, "<b>", "</b>")])],
+            [("le", 0), (" chat", 10), (" noir", 4), (" dort", 14)],
+            "le <a>chat <b>noir</b></a> dort",
+        ),
+        # Marks without words keep their places, and the space on both sides.
+        (
+            "the black cat",
+            [Mark(4, 4, "<img>"), Mark(4, 4, "<b>", "</b>"), Mark(13, 13, "<hr>")],
+            [("le", 0), (" chat", 10)],
+            "le <img><b></b>chat<hr>",
+        ),
+        (
+            "Enter  or  to go",
+            [Mark(6, 6, "<x>", "</x>"), Mark(10, 10, "<y>", "</y>")],
+            [("Entrez", 0), (" ou", 7), (" passez", 11)],
+            "Entrez <x></x> ou <y></y> passez",
+        ),
+        (
+            "Enter/or, to go",
+            [Mark(6, 6, "<x>", "</x>")],
+            [("Entrez", 0), ("/", 5), ("ou", 6)],
+            "Entrez/<x></x>ou",
+        ),
+        # A footnote contains its number and no word.
+        (
+            "The price1 is high",
+            [Mark(9, 10, "<sup>", "</sup>")],
+            [("Le", 0), (" prix", 4), ("1", 9), (" est", 11), (" haut", 14)],
+            "Le prix<sup>1</sup> est haut",
+        ),
+        # An element whose words were dropped contains the nearest. Which that is, a search through everything tells
+        # (test_tag_placement). Not a full stop.
         ("Hello world!", [_LINK], [("Bonjour", 0), (" !", 11)], "<a>Bonjour</a> !"),
         # One word each, if there are enough.
         (
@@ -280,16 +285,10 @@ _LINK = Mark(6, 11, "<a>", "</a>")
         ("Hello world", [_LINK], [("…", None)], "<a></a>…"),
     ],
 )
-def test_an_element_whose_words_were_dropped_contains_the_nearest(
+def test_tags_follow_their_words(
     sentence: str, marks: list[Mark], parts: list[tuple[str, int | None]], expected: str
 ) -> None:
-    assert _placed(sentence, marks, *parts) == expected
-
-
-def test_a_footnote_contains_its_number_and_no_word() -> None:
-    marks = [Mark(9, 10, "<sup>", "</sup>")]
-    parts = [("Le", 0), (" prix", 4), ("1", 9), (" est", 11), (" haut", 14)]
-    assert _placed("The price1 is high", marks, *parts) == "Le prix<sup>1</sup> est haut"
+    assert place_marks(sentence, marks, [Aligned(*part) for part in parts]) == expected
 
 
 def test_sentences_without_spaces_get_a_separator_within_a_paragraph() -> None:
@@ -314,12 +313,6 @@ def test_line_ends_are_spaces_unless_they_are_to_split() -> None:
         found[splitting] = [segment.sentence for segment in segments if segment.translatable]
     assert found[None] == found["sentences"] == ["The black cat sat & ran.", "\ufffc ok"]
     assert found["lines"] == ["The black", "cat", "sat & ran.", "\ufffc ok"]
-
-
-def test_a_block_inside_of_a_copied_one_may_be_translated() -> None:
-    html = '<div translate="no">Keep. <p translate="yes">A cat <code>x</code>.</p> <div>So</div></div> Go.'
-    assert [segment.sentence for segment in _split(html)] == ["A cat \ufffc.", "Go."]
-    assert "".join(segment.text for segment in _split(html)) == html
 
 
 def test_elements_may_be_ignored_by_name() -> None:
