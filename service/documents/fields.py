@@ -17,10 +17,7 @@ _FIELDS_OF_TEXT: Final = ("HYPERLINK", "TOC", "REF", "INDEX")
 
 
 def join_fields(items: Sequence[Item]) -> list[Item]:
-    """Join the parts of a word processor's fields: a link becomes a wrapper, a computed field one object.
-
-    The parts of a field lie in several runs, which must stay together.
-    """
+    """Join the parts of a word processor's fields, which must stay together."""
     joined: list[Item] = []
     opened: list[tuple[int, int | None]] = []  # where fields begin, and where their heads end
     for item in items:

@@ -90,10 +90,11 @@ class Gatherer:
     def add(self, letter: Letter, style: Style, *, has_space: bool) -> None:
         """Add a letter to the last fragment, after a space if there is one, or begin another."""
         current, before = self._current, self._before
-        self._before = letter
         if current is None or letter.angle != before.angle or not _continues(current, letter):
-            self._current = self._begin(before, Fragment(*letter[1:5], [(letter.text, style)]))
+            self.end()
+            self._current, self._before = Fragment(*letter[1:5], [(letter.text, style)]), letter
             return
+        self._before = letter
         is_over = letter.stands_over(before)
         if is_over and (accented := _accented(before.text, letter.text)):
             current.replace_last(accented)
@@ -111,12 +112,8 @@ class Gatherer:
 
     def end(self) -> None:
         """Complete the last fragment."""
-        self._current = self._begin(self._before, None)
-
-    def _begin(self, before: Letter, following: Fragment | None) -> Fragment | None:
         if self._current is not None and not self._is_repeated(self._current):
-            self.fragments[before.angle].append(self._current)
-        return following
+            self.fragments[self._before.angle].append(self._current)
 
     def _is_repeated(self, found: Fragment) -> bool:
         """Return True for a text that was drawn twice at one place, to look bold or to have a shadow."""

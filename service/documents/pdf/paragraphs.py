@@ -3,7 +3,7 @@
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,7 +68,7 @@ class Paragraphs:
         self._heading_size = _least_heading(letters, self._size)
         self._leadings = {key: statistics.median(found) for key, found in gaps.items()}
         self._narrow(texts)
-        self.found = self._across_columns(list(self._joined(lines)))
+        self.found = self._across_columns(self._joined(lines))
 
     def is_heading(self, found: Paragraph) -> bool:
         text = " ".join(each.text for each in found.lines)
@@ -104,19 +104,17 @@ class Paragraphs:
         """Return the usual distance between lines like this one in its column."""
         return min(self._leadings.get((line.column, round(line.size)), 1.3 * line.size), 2.2 * line.size)
 
-    def _joined(self, lines: Sequence[Line | Grid]) -> Iterator[Paragraph | Grid]:
-        current: Paragraph | None = None
+    def _joined(self, lines: Sequence[Line | Grid]) -> list[Paragraph | Grid]:
+        found: list[Paragraph | Grid] = []
         for each in lines:
-            if isinstance(each, Line) and current is not None and self._continues(current, each):
-                current.lines.append(each)
-                continue
-            if current is not None:
-                yield current
-            current = None if isinstance(each, Grid) else Paragraph([each], _is_fixed(each) and not self._is_fixed)
+            last = found[-1] if found else None
             if isinstance(each, Grid):
-                yield each
-        if current is not None:
-            yield current
+                found.append(each)
+            elif isinstance(last, Paragraph) and self._continues(last, each):
+                last.lines.append(each)
+            else:
+                found.append(Paragraph([each], _is_fixed(each) and not self._is_fixed))
+        return found
 
     def _continues(self, found: Paragraph, line: Line) -> bool:
         """Return True if a line belongs to the paragraph before it in its column."""

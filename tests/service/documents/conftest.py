@@ -65,12 +65,14 @@ def rewrite(tmp_path: Path) -> Rewrite:
         translate: Callable[[str], str] = shout,
         columns: tuple[str, ...] = (),
         limits: DocumentLimits = LIMITS,
+        output_format: str = "",
     ) -> bytes:
         # Without a target language a document keeps the one that it declares.
         target = "" if translate is same else "fr"
         path, output = tmp_path / f"source-{name}", tmp_path / f"output-{name}"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        document = open_document(path, name, ReadOptions(target=target, columns=columns), limits)
+        options = ReadOptions(target=target, columns=columns, output_format=output_format)
+        document = open_document(path, name, options, limits)
         document.count()
         rewriting, translations = document.rewrite(output), None
         while (batch := advance(rewriting, translations)) is not None:

@@ -12,9 +12,9 @@ import regex
 
 from service.documents.document import Document, open_document
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions, advance
+from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, ServiceError, TooLong
-from tests.service.documents.conftest import shout
+from tests.service.documents.conftest import Rewrite
 from tests.service.documents.pdf.test_reader import PROSE
 from tests.service.documents.pdf.writing import Text, column, file_of, link_of, page_of, pdf_of
 
@@ -36,25 +36,15 @@ PICTURE: Final = b"q 600 0 0 800 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q"
 CATALOG: Final = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
-def _open(tmp_path: Path, content: bytes, output_format: str = "") -> Document:
+def _open(tmp_path: Path, content: bytes) -> Document:
     path = tmp_path / "source"
     path.write_bytes(content)
-    options = ReadOptions(target="fr", output_format=output_format)
-    return open_document(path, "a.pdf", options, DocumentLimits())
+    return open_document(path, "a.pdf", ReadOptions(target="fr"), DocumentLimits())
 
 
-def _translated(tmp_path: Path, content: bytes, output_format: str = "") -> bytes:
-    document = _open(tmp_path, content, output_format)
-    assert document.count().characters > 100
-    rewriting, translations = document.rewrite(tmp_path / "output"), None
-    while (batch := advance(rewriting, translations)) is not None:
-        translations = [shout(text) for text in batch.texts]
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["output", "source"]
-    return (tmp_path / "output").read_bytes()
-
-
-def test_docx(tmp_path: Path) -> None:
-    archive = zipfile.ZipFile(io.BytesIO(_translated(tmp_path, PDF)))
+def test_docx(tmp_path: Path, rewrite: Rewrite) -> None:
+    archive = zipfile.ZipFile(io.BytesIO(rewrite("a.pdf", PDF)))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["output-a.pdf", "source-a.pdf"]
     body = archive.read("word/document.xml").decode()
     paragraphs = regex.findall(r"<w:p>.*?</w:p>", body)
     assert '<w:pStyle w:val="heading1"/>' in paragraphs[0]
@@ -69,14 +59,14 @@ def test_docx(tmp_path: Path) -> None:
     assert 'Target="https://example.org/?a=1&amp;b=2" TargetMode="External"' in links
 
 
-def test_a_docx_of_a_pdf_can_be_translated_again(tmp_path: Path, rewrite: Callable[..., bytes]) -> None:
-    first = _translated(tmp_path, PDF)
+def test_a_docx_of_a_pdf_can_be_translated_again(rewrite: Rewrite) -> None:
+    first = rewrite("a.pdf", PDF)
     again = zipfile.ZipFile(io.BytesIO(rewrite("a.docx", first, str.lower))).read("word/document.xml")
     assert " ".join(PROSE).lower().encode() in again
 
 
-def test_markdown(tmp_path: Path) -> None:
-    assert _translated(tmp_path, PDF, "md").decode().split("\n\n") == [
+def test_markdown(rewrite: Rewrite) -> None:
+    assert rewrite("a.pdf", PDF, output_format="md").decode().split("\n\n") == [
         "# THE \\<REPORT\\> & MORE",
         " ".join(PROSE).upper(),
         "- (IV) A FOURTH\n- AN ITEM",
@@ -86,9 +76,9 @@ def test_markdown(tmp_path: Path) -> None:
     ]
 
 
-def test_another_format_is_refused(tmp_path: Path) -> None:
+def test_another_format_is_refused(rewrite: Rewrite) -> None:
     with pytest.raises(InvalidRequest, match=r"^output_format: must be docx or md, for this document$"):
-        _open(tmp_path, PDF, "odt")
+        rewrite("a.pdf", PDF, output_format="odt")
 
 
 def test_pages_without_text_are_named(tmp_path: Path) -> None:
