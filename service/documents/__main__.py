@@ -18,7 +18,6 @@ from service.documents.reading import (
     Counted,
     Order,
     Refused,
-    Texts,
     Written,
     decode_order,
     decode_translations,
@@ -48,7 +47,7 @@ def _answers(order: Order, source: BinaryIO) -> Iterator[Answer]:
             return
         rewriting, translations = document.rewrite(Path(order.output)), None
         while (batch := advance(rewriting, translations)) is not None:
-            yield Texts([*batch.texts], batch.characters)
+            yield batch
             translations = decode_translations(_read(source))
         yield Written(document.report)
     except ServiceError as error:

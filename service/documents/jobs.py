@@ -15,7 +15,8 @@ from typing import Final
 from service.documents.document import Document
 from service.documents.job import DocumentJob, DocumentRequest
 from service.documents.limits import DocumentLimits
-from service.documents.reading import Counted, Order, Texts, Written
+from service.documents.paragraph import Batch
+from service.documents.reading import Counted, Order, Written
 from service.documents.reading_process import reading
 from service.documents.workplace import Workplace
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
@@ -187,7 +188,7 @@ class DocumentJobs:
         document = request.document
         order = Order(str(document.path), request.name, document.options, self.limits, str(job.result))
         async with reading(order) as process:
-            while isinstance(found := await process.answer(translations), Texts):
+            while isinstance(found := await process.answer(translations), Batch):
                 translations = await self._translations(request, found.texts)
                 job.characters_done += found.characters
                 job.changed()

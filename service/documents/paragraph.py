@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import regex
 
 from service.errors import InvalidRequest
@@ -124,10 +125,10 @@ def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
             yield from paragraphs(piece.source)
 
 
-class Batch(NamedTuple):
+class Batch(msgspec.Struct, frozen=True, tag=True):
     """Texts that are translated by one request, in HTML, and the characters in them."""
 
-    texts: Sequence[str]
+    texts: list[str]
     characters: int
 
 

@@ -1,6 +1,6 @@
 """Messages between the server and a process that reads and writes one document, and their frames.
 
-The process is sent an `Order`. For a count it answers `Counted`; for a translation it sends `Texts`, and is sent their
+The process is sent an `Order`. For a count it answers `Counted`; for a translation it sends a `Batch`, and is sent the
 translations, until it sends `Written`. Or it sends `Refused`, at any time.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions
+from service.documents.paragraph import Batch, ReadOptions
 from service.documents.report import Report
 from service.errors import InsufficientStorage, InvalidRequest, ServiceError, TooLong, UnsupportedFormat
 
@@ -36,13 +36,6 @@ class Counted(msgspec.Struct, frozen=True, tag=True):
     """HTML from the beginning of the document, to detect its language."""
 
 
-class Texts(msgspec.Struct, frozen=True, tag=True):
-    """Texts to translate, in HTML, and the characters in them."""
-
-    texts: list[str]
-    characters: int
-
-
 class Written(msgspec.Struct, frozen=True, tag=True):
     report: Report
 
@@ -61,7 +54,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
         return ServiceError("internal error") if found is None else found(self.field, self.problem)
 
 
-Answer = Counted | Texts | Written | Refused
+Answer = Counted | Batch | Written | Refused
 decode_answer: Final = msgspec.msgpack.Decoder(Answer).decode
 decode_order: Final = msgspec.msgpack.Decoder(Order).decode
 decode_translations: Final = msgspec.msgpack.Decoder(list[str]).decode

@@ -8,7 +8,8 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from service.documents.reading import HEADER, Answer, Counted, Order, Refused, Texts, Written, decode_answer, frame
+from service.documents.paragraph import Batch
+from service.documents.reading import HEADER, Answer, Counted, Order, Refused, Written, decode_answer, frame
 from service.errors import ServiceError, TooLong
 from service.process.interpreter import python_command
 
@@ -26,7 +27,7 @@ class ReadingProcess:
         self._process = process
         self._order = order
 
-    async def answer(self, translations: Sequence[str] | None = None) -> Counted | Texts | Written:
+    async def answer(self, translations: Sequence[str] | None = None) -> Counted | Batch | Written:
         """Send the translations of the last texts, if there are any, and return the next answer.
 
         Raises `InvalidRequest`, `TooLong`, `UnsupportedFormat`, `InsufficientStorage`.

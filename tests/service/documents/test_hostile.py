@@ -12,9 +12,9 @@ import pytest
 
 from service.documents.document import open_document
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions, advance
+from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, ServiceError, TooLong
-from tests.service.documents.conftest import FILES
+from tests.service.documents.conftest import FILES, Rewrite
 
 W: Final = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 DOCX: Final = (FILES / "report.docx").read_bytes()
@@ -235,11 +235,6 @@ def test_refused(case: str, tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_an_embedded_archive_is_copied_unread(tmp_path: Path) -> None:
-    path, output = tmp_path / "document", tmp_path / "output"
-    path.write_bytes(_docx(_P, ("word/embeddings/a.xlsx", _NESTED)))
-    rewriting = open_document(path, "a.docx", ReadOptions(target="fr"), LIMITS).rewrite(output)
-    batch = advance(rewriting, None)
-    assert batch is not None
-    assert advance(rewriting, batch.texts) is None
-    assert zipfile.ZipFile(output).read("word/embeddings/a.xlsx") == _NESTED
+def test_an_embedded_archive_is_copied_unread(rewrite: Rewrite) -> None:
+    written = rewrite("a.docx", _docx(_P, ("word/embeddings/a.xlsx", _NESTED)))
+    assert zipfile.ZipFile(io.BytesIO(written)).read("word/embeddings/a.xlsx") == _NESTED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.documents.paragraph import Paragraph, advance, translating
+from service.documents.paragraph import Batch, Paragraph, advance, translating
 from service.documents.passages import inline_paragraph, plain_items
 from service.documents.tagged import Close, Item, Object, Open, Run, Words
 
@@ -117,6 +117,6 @@ def test_damaged_structure_is_translated_again_without_tags() -> None:
     first = advance(rounds, None)
     assert first is not None
     second = advance(rounds, ["<b>A B", "<b>C</b>"])
-    assert second == (["a b"], 0)
+    assert second == Batch(["a b"], 0)
     assert advance(rounds, ["A B"]) is None
     assert [(one.render(), one.is_plain) for one in found] == [("A B!", True), ("<b>C</b>", False)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from service.documents.limits import DocumentLimits
-from service.documents.paragraph import ReadOptions
-from service.documents.reading import Counted, Order, Texts, Written
+from service.documents.paragraph import Batch, ReadOptions
+from service.documents.reading import Counted, Order, Written
 from service.documents.reading_process import reading
 from service.errors import InvalidRequest, ServiceError, TooLong
 from tests.service.documents.test_hostile import CASES
@@ -26,7 +26,7 @@ async def test_a_document_is_counted_and_translated(tmp_path: Path) -> None:
         assert await process.answer() == Counted(6, "one two ")
     output = tmp_path / "result"
     async with reading(_order(tmp_path / "source", b"one\n\n12\n\ntwo\n", "a.txt", output=output)) as process:
-        assert await process.answer() == Texts(["one", "two"], 6)
+        assert await process.answer() == Batch(["one", "two"], 6)
         written = await process.answer(["UN", "two"])
     assert isinstance(written, Written)
     assert (written.report.translated, written.report.unchanged) == ({"text": 1}, 1)
