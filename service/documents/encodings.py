@@ -8,7 +8,7 @@ import regex
 
 from service.errors import InvalidRequest
 
-_MARKS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_MARKS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _BEGINNING: Final = 16_384
 """Bytes that must contain the declaration."""
 # The names that Python gives to the encodings of the Web and of older programs; it has other codecs, too.
@@ -17,7 +17,7 @@ _KNOWN: Final = regex.compile(
     r"|koi8-[rut]|mac-[a-z]+|gb2312|gbk|gb18030|big5(?:hkscs)?|shift_jis|euc_(?:jp|kr)|iso2022_(?:jp|kr)|tis-620"
 )
 _NAME: Final = rb"([A-Za-z][A-Za-z0-9._:-]{0,39})"
-_XML_DECLARATION: Final = rb"""\A(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']""" + _NAME
+_XML_DECLARATION: Final = rb"""\A<\?xml[^>]*?\sencoding\s*=\s*["']""" + _NAME
 _MOST_PAIRS: Final = 0.1
 """Letters beyond ASCII that stand side by side, in a text of a western language; in others most do."""
 
@@ -36,8 +36,8 @@ class Encodings:
     """True if a character that the encoding lacks can be written as a reference."""
 
     def decode(self, data: bytes) -> tuple[str, str]:
-        """Return the text and its encoding. Raises `InvalidRequest`."""
-        mark = _MARKS.get(data[:2])
+        """Return the text without its byte order mark, and its encoding. Raises `InvalidRequest`."""
+        mark = next((encoding for mark, encoding in _MARKS.items() if data.startswith(mark)), "")
         declared = regex.search(self.declaration, data[:_BEGINNING], regex.I) if self.declaration and not mark else None
         encoding = declared[1].decode().lower() if declared else mark or "utf-8"
         text = _decoded(data, encoding)
@@ -45,17 +45,18 @@ class Encodings:
             encoding, text = self.older, _decoded(data, self.older)
         if text is None:
             remedy = ", as it claims" if declared else "; save it as UTF-8"
-            raise InvalidRequest("file", f"it is not {encoding.upper()}{remedy}")
+            raise InvalidRequest("file", f"it is not {encoding.upper().removesuffix('-SIG')}{remedy}")
         if "\0" in text:
             raise InvalidRequest("file", "it is not text: it contains zero bytes")
-        return text, encoding
+        return text.removeprefix("\ufeff"), encoding
 
     def encode(self, text: str, encoding: str) -> bytes:
-        """Return the bytes of a text. Raises `InvalidRequest` if the encoding lacks a character."""
+        """Return the bytes of a text, with its mark. Raises `InvalidRequest` if the encoding lacks a character."""
+        mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
         try:
-            return text.encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
+            return (mark + text).encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
         except UnicodeEncodeError as error:
-            missing = text[error.start : error.end][:1]
+            missing = error.object[error.start]
             raise InvalidRequest(
                 "file", f"the translation has {missing!r}, which {encoding.upper()} cannot write; save it as UTF-8"
             ) from None

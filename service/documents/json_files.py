@@ -33,7 +33,7 @@ def read_arb(text: str, _: ReadOptions) -> Iterator[Passage]:
 def load_json(text: str) -> Any:
     """Return what JSON holds. Raises `InvalidRequest`."""
     try:
-        return json.loads(text.removeprefix("\ufeff"), parse_int=str, parse_float=str)
+        return json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None

@@ -24,7 +24,7 @@ from service.text.markup.tokenizer import TokenKind, tokenize
 
 _LINE: Final = regex.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _FRONT_MATTER: Final = regex.compile(
-    r"\ufeff?(---|\+\+\+)[ \t]*+\r?\n(?P<fields>.*?)^\1[ \t]*+(?:\r?\n|\Z)", regex.M | regex.S
+    r"(---|\+\+\+)[ \t]*+\r?\n(?P<fields>.*?)^\1[ \t]*+(?:\r?\n|\Z)", regex.M | regex.S
 )
 _FIELDS: Final = frozenset("title description summary subtitle linkTitle sidebar_label lead excerpt tagline".split())
 _HOME_FIELDS: Final = frozenset("text tagline title details linkText alt".split())

@@ -1,5 +1,6 @@
 """Keys and values between comments: Apple's strings, `"key" = "value";`, and Java's properties, `key = value`."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -27,7 +28,7 @@ _PROPERTY_ESCAPE: Final = regex.compile(r"\\(?:u([0-9a-fA-F]{4})|([:=#! \\]))")
 
 def read_strings(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the values. Escapes such as `\\n` stay: a translation copies them."""
-    done = len(text) - len(text.removeprefix("\ufeff"))
+    done = 0
     while found := _ENTRY.match(text, done):
         done = found.end()
         yield Passage(found.span("value"), _ESCAPE.sub(_unescaped, found["value"][1:-1]), _quoted, context="entry")
@@ -64,6 +65,4 @@ def _property(text: str, *, is_ascii: bool, apostrophe: str) -> str:
     escaped = f"\\{escaped}" if escaped.startswith(" ") else escaped
     if not is_ascii:
         return escaped
-    units = escaped.encode("utf-16-be")
-    codes = (int.from_bytes(units[place : place + 2]) for place in range(0, len(units), 2))
-    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
+    return str(regex.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], escaped))

@@ -12,8 +12,8 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _TIME: Final = r"((?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3})"
-_TIMING: Final = regex.compile(rf"\ufeff?[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?P<settings>[^\n]*)")
-_NUMBER: Final = regex.compile(r"\ufeff?\s*[0-9]{1,9}\s*")
+_TIMING: Final = regex.compile(rf"[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?P<settings>[^\n]*)")
+_NUMBER: Final = regex.compile(r"\s*[0-9]{1,9}\s*")
 _NOTES: Final = ("NOTE", "STYLE", "REGION")
 _AUTOMATIC: Final = "align:start position:0%"
 """The settings of YouTube's automatic captions."""
@@ -26,9 +26,9 @@ _KARAOKE: Final = regex.compile(r"\{[^{}]*\\[kK][of]?[0-9]")
 
 def read_subtitles(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the sentences of SubRip, WebVTT and SubViewer. Numbers, timings and settings are copied."""
-    is_vtt = text.lstrip("\ufeff").startswith("WEBVTT")
+    is_vtt = text.startswith("WEBVTT")
     cues = list(_cues(text, is_vtt=is_vtt))
-    if not cues and text.strip("\ufeff \r\n\t") not in ("", "WEBVTT"):
+    if not cues and text.strip() not in ("", "WEBVTT"):
         raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
     return _passages(text, cues, has_references=is_vtt)
 

@@ -23,9 +23,8 @@ _DELIMITERS: Final = ",;\t|"
 
 def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the cells of a table of values. Raises `InvalidRequest` for unknown columns."""
-    start = len(text) - len(text.removeprefix("\ufeff"))
-    declared = _SEPARATOR.match(text, start)
-    start = declared.end() if declared else start
+    declared = _SEPARATOR.match(text)
+    start = declared.end() if declared else 0
     first = text[start : start + _LONGEST_FIRST_LINE].partition("\n")[0]
     delimiter = declared[1] if declared else max(_DELIMITERS, key=first.count)
     try:

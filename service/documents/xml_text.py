@@ -102,7 +102,7 @@ def check(text: str) -> None:
     parser.SkippedEntityHandler = skip
     parser.EntityDeclHandler = declare
     try:
-        parser.Parse(text.removeprefix("\ufeff").encode(), True)
+        parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
         place = f"line {error.lineno}, column {error.offset + 1}"
         raise InvalidRequest("file", f"the XML in it is broken: {errors.messages[error.code]} ({place})") from None

@@ -26,10 +26,9 @@ def read_yaml(text: str, _: ReadOptions) -> Iterator[Passage]:
 
 def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda path: True) -> Iterator[Passage]:
     """Read the values, at any depth, whose path is wanted: the names of the fields around them."""
-    start = len(text) - len(text.removeprefix("\ufeff"))
     try:
-        for document in yaml.compose_all(text[start:], yaml.CSafeLoader):
-            yield from _values(text, start, document, (), wanted)
+        for document in yaml.compose_all(text, yaml.CSafeLoader):
+            yield from _values(text, document, (), wanted)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidRequest("file", f"the YAML is broken: {error.problem} (line {line})") from None
@@ -38,18 +37,18 @@ def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda pa
 
 
 def _values(
-    text: str, start: int, node: yaml.Node | None, path: tuple[str, ...], wanted: Callable[[Sequence[str]], bool]
+    text: str, node: yaml.Node | None, path: tuple[str, ...], wanted: Callable[[Sequence[str]], bool]
 ) -> Iterator[Passage]:
     if len(path) > _DEEPEST:
         raise InvalidRequest("file", f"the YAML is nested deeper than {_DEEPEST} levels")
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
-            yield from _values(text, start, value, (*path, str(name.value)), wanted)
+            yield from _values(text, value, (*path, str(name.value)), wanted)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _values(text, start, value, (*path, ""), wanted)
+            yield from _values(text, value, (*path, ""), wanted)
     elif isinstance(node, yaml.ScalarNode) and node.tag == _TEXT and wanted(path):
-        place = start + node.start_mark.index, start + node.end_mark.index
+        place = node.start_mark.index, node.end_mark.index
         raw = text[slice(*place)]
         if raw[:1] == "*" or _SYMBOL.fullmatch(raw):
             return  # the name of a value that stands elsewhere, or one of Ruby's names

@@ -184,8 +184,10 @@ def test_only_texts_differ(case: str, rewrite: Rewrite) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_byte_order_marks_stay(encoding: str, rewrite: Rewrite) -> None:
-    assert rewrite("a.txt", "é a\n".encode(encoding)) == "É A\n".encode(encoding)
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "«é a»\n"), ("a.ftl", "a = «é»\n"), ("a.json", '["«é»"]')])
+def test_byte_order_marks_stay(name: str, text: str, encoding: str, rewrite: Rewrite) -> None:
+    source, expected = sides(text)
+    assert rewrite(name, source.encode(encoding)) == expected.encode(encoding)
 
 
 def test_a_page_keeps_its_encoding(rewrite: Rewrite) -> None:
