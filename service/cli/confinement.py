@@ -4,6 +4,8 @@ import resource
 import signal
 from typing import Final
 
+from service.process.resource_limits import limit_resource
+
 _GIGABYTE: Final = 1 << 30
 _OWN_BYTES: Final = 4 * _GIGABYTE
 """Memory of Python and torch, with the libraries of a GPU."""
@@ -23,6 +25,4 @@ def confine_memory(source_bytes: int) -> None:
 
     Only Linux enforces it.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = _OWN_BYTES + _COPIES * source_bytes
-    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    limit_resource(resource.RLIMIT_DATA, _OWN_BYTES + _COPIES * source_bytes)

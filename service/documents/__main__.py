@@ -1,6 +1,5 @@
 """The process that reads and writes one document: within limits of processor time and memory, it may be killed."""
 
-import contextlib
 import resource
 import signal
 import sys
@@ -24,6 +23,7 @@ from service.documents.reading import (
     frame,
 )
 from service.errors import InsufficientStorage, InvalidRequest, ServiceError, TooLong
+from service.process.resource_limits import limit_resource
 
 
 def main() -> None:
@@ -31,7 +31,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     order = decode_order(_read(source))
-    _limit(order)
+    limit_resource(resource.RLIMIT_CPU, order.limits.max_processor_seconds)
+    limit_resource(resource.RLIMIT_DATA, order.limits.max_memory_bytes)
     tempfile.tempdir = str(Path(order.path).parent)
     for answer in _answers(order, source):
         sink.write(frame(answer))
@@ -64,14 +65,6 @@ def _answers(order: Order, source: BinaryIO) -> Iterator[Answer]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         print(f"{type(error).__name__} in {place.filename}, line {place.lineno}", file=sys.stderr)
         yield Refused("")
-
-
-def _limit(order: Order) -> None:
-    with contextlib.suppress(ValueError, OSError):  # a system without such limits
-        seconds = order.limits.max_processor_seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        memory = order.limits.max_memory_bytes
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 def _read(source: BinaryIO) -> bytes:

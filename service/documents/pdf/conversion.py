@@ -12,6 +12,7 @@ from typing import Final
 from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, ServiceError, TooLong
 from service.process.interpreter import python_command
+from service.process.resource_limits import limit_resource
 
 _PROCESSOR_SECONDS: Final = 40
 _SECONDS: Final = 180.0
@@ -60,13 +61,9 @@ def _convert(path: Path, output: Path) -> dict[str, object]:
 
 
 def _main() -> None:
-    for kind, most in {
-        resource.RLIMIT_CPU: _PROCESSOR_SECONDS,
-        resource.RLIMIT_DATA: _MEMORY_BYTES,
-        resource.RLIMIT_CORE: 0,
-    }.items():
-        _, hard = resource.getrlimit(kind)
-        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    limit_resource(resource.RLIMIT_CPU, _PROCESSOR_SECONDS)
+    limit_resource(resource.RLIMIT_DATA, _MEMORY_BYTES)
+    limit_resource(resource.RLIMIT_CORE, 0)
     print(json.dumps(_convert(Path(sys.argv[1]), Path(sys.argv[2]))))
 
 
