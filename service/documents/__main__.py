@@ -54,7 +54,8 @@ def _answers(order: Order, source: BinaryIO) -> Iterator[Answer]:
     except ServiceError as error:
         field, _, problem = str(error).partition(": ")
         yield Refused(type(error).__name__, field, problem)
-    except MemoryError:
+    except MemoryError as error:
+        error.__traceback__ = None  # its frames hold the memory that an answer needs
         yield Refused(TooLong.__name__, "file", f"it needs more than {order.limits.max_memory_bytes} bytes of memory")
     except RecursionError:
         yield Refused(InvalidRequest.__name__, "file", "it is nested too deep")
