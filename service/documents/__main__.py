@@ -33,6 +33,7 @@ def main() -> None:
     order = decode_order(_read(source))
     limit_resource(resource.RLIMIT_CPU, order.limits.max_processor_seconds)
     limit_resource(resource.RLIMIT_DATA, order.limits.max_memory_bytes)
+    limit_resource(resource.RLIMIT_CORE, 0)  # it would hold the document
     tempfile.tempdir = str(Path(order.path).parent)
     for answer in _answers(order, source):
         sink.write(frame(answer))

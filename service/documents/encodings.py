@@ -9,8 +9,6 @@ import regex
 from service.errors import InvalidRequest
 
 _MARKS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_BEGINNING: Final = 16_384
-"""Bytes that must contain the declaration."""
 # The names that Python gives to the encodings of the Web and of older programs; it has other codecs, too.
 _KNOWN: Final = regex.compile(
     r"ascii|utf-(?:8(?:-sig)?|16(?:-[lb]e)?|32(?:-[lb]e)?)|iso8859-[0-9]+|latin-?1|cp(?:125[0-8]|437|8[0-9]{2}|932|949|950)"
@@ -28,6 +26,8 @@ class Encodings:
 
     declaration: bytes | None = None
     """A pattern for the declaration, with a group for the name."""
+    searched_bytes: int = 16_384
+    """Bytes at the beginning that must contain the declaration."""
     older: str = ""
     """The encoding of texts that declare none and are not in UTF-8."""
     is_western: bool = False
@@ -38,14 +38,19 @@ class Encodings:
     def decode(self, data: bytes) -> tuple[str, str]:
         """Return the text without its byte order mark, and its encoding. Raises `InvalidRequest`."""
         mark = next((encoding for mark, encoding in _MARKS.items() if data.startswith(mark)), "")
-        declared = regex.search(self.declaration, data[:_BEGINNING], regex.I) if self.declaration and not mark else None
+        declared = (
+            regex.search(self.declaration, data[: self.searched_bytes], regex.I)
+            if self.declaration and not mark
+            else None
+        )
         encoding = declared[1].decode().lower() if declared else mark or "utf-8"
-        text = _decoded(data, encoding)
+        text, names = _decoded(data, encoding), encoding.upper().removesuffix("-SIG")
         if text is None and not (mark or declared) and self.older and (not self.is_western or _is_western(data)):
+            names = f"{names} or {self.older.upper()}"
             encoding, text = self.older, _decoded(data, self.older)
         if text is None:
             remedy = ", as it claims" if declared else "; save it as UTF-8"
-            raise InvalidRequest("file", f"it is not {encoding.upper().removesuffix('-SIG')}{remedy}")
+            raise InvalidRequest("file", f"it is not {names}{remedy}")
         if "\0" in text:
             raise InvalidRequest("file", "it is not text: it contains zero bytes")
         return text.removeprefix("\ufeff"), encoding
@@ -81,6 +86,7 @@ PO: Final = Encodings(rb"charset=\s*(?!CHARSET\b)" + _NAME)
 XML: Final = Encodings(_XML_DECLARATION, has_references=True)
 HTML: Final = Encodings(  # as browsers read it
     rb"(?|" + _XML_DECLARATION + rb"""|<meta[^>]{0,200}?charset\s*=\s*["']?""" + _NAME + rb")",
+    searched_bytes=1024,
     older="windows-1252",
     has_references=True,
 )

@@ -57,7 +57,13 @@ def _inherited(unit: Element, name: str) -> str:
 
 
 def _unit(text: str, unit: Element) -> Iterator[Passage]:
-    children = {local(child[0]): (start, child) for start, child in _children(unit.place[0], unit.inside)}
+    if _prefix(unit.path[-1]) != _prefix(unit.path[0]):
+        return  # another format's
+    children = {
+        local(child[0]): (start, child)
+        for start, child in _children(unit.place[0], unit.inside)
+        if _prefix(child[0]) == _prefix(unit.path[0])
+    }
     if "source" not in children or _inherited(unit, "translate") == "no":
         return
     start, source = children["source"]
@@ -82,6 +88,11 @@ def _unit(text: str, unit: Element) -> Iterator[Passage]:
     yield Passage(old, literal=_STATE.sub(done, opening))
     yield from contents
     yield Passage((old[1], old[1]), literal=f"</{name}>")
+
+
+def _prefix(token: XmlToken) -> str:
+    """Return the prefix of a tag's name: the format's own elements have the root's."""
+    return token.spelled.rpartition(":")[0]
 
 
 def _raw(inside: Sequence[XmlToken]) -> str:

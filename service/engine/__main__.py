@@ -58,7 +58,7 @@ def main() -> int:
     control, log_level, log_format = socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:4]
     logs.configure(log_level, log_format)
     _become("zygote")
-    gc.disable()  # nothing of what is imported and loaded is garbage, and looking for it takes a tenth of the time
+    gc.disable()  # hardly anything that is imported and loaded is garbage; looking for it takes a tenth of the time
     try:
         # Import before the fork: a module imported afterwards is not shared between engines.
         from service.engine.loading import prepare, serve

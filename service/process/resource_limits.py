@@ -1,4 +1,4 @@
-"""Limits of this process' own resources."""
+"""Limits of this process's own resources."""
 
 import contextlib
 import resource
@@ -6,6 +6,7 @@ import resource
 
 def limit_resource(kind: int, most: int) -> None:
     """Limit a resource (`resource.RLIMIT_...`) of this process, if its system can; a lower limit stays."""
-    _, hard = resource.getrlimit(kind)
+    soft, hard = resource.getrlimit(kind)
+    limits = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        resource.setrlimit(kind, (min([most, *limits]), hard))

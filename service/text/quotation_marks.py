@@ -13,7 +13,8 @@ class OpeningMarks:
         self.is_needed = not _MARKS.isdisjoint(sentence)
         """False if the sentence that is translated has no such marks."""
         self._is_open = False
-        self._before = " "
+        self._before = "  "
+        """The last two characters."""
 
     def push(self, text: str) -> str:
         """Return the next part of the text without such spaces."""
@@ -21,11 +22,12 @@ class OpeningMarks:
             return text
         kept = []
         for character in text:
-            if self._is_open and self._before == '"' and character == " ":
+            if self._is_open and self._before[1] == '"' and character == " ":
                 continue
             if character == '"':
-                # 12" is no quotation.
-                self._is_open = not self._is_open and self._before in _OPENS_AFTER
-            self._before = character
+                # 12" and 12 " are no quotations.
+                opens = self._before[1] in _OPENS_AFTER and not self._before[0].isdigit()
+                self._is_open = opens and not self._is_open
+            self._before = self._before[1] + character
             kept.append(character)
         return "".join(kept)

@@ -104,7 +104,8 @@ class StreamingPostprocessor:
     def _parts(self, token: TokenReport) -> Iterator[Aligned]:
         """Yield the parts of the text that this token completes."""
         text, place = self._detokenizer.push(token.token_id), self._place(token)
-        text = text if self._forced > 0 else self._marks.push(text)
+        spaced = self._marks.push(text)
+        text = text if self._forced > 0 else spaced
         if token.term is not None:
             yield from self._rendered(self._numbers.flush())
             has_space = (self._held_placeholder + text)[:1].isspace()

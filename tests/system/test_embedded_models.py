@@ -55,6 +55,12 @@ def test_quotes_around_what_is_copied(both: Server, source: str, text: str, targ
     assert _translated(both, q=text, source=source, target=target)["translatedText"] == expected
 
 
+def test_a_quotation_may_begin_in_the_target_prefix(both: Server) -> None:
+    asked = {"q": "Il a dit « va » et il est parti.", "source": "fr", "target": "en"}
+    found = _translated(both, **asked, target_prefix='He said "go')
+    assert 'He said "go" ' in str(found["translatedText"])
+
+
 def test_html_into_english(both: Server) -> None:
     found = _translated(both, q="<p>Je vois un <b>chat</b>.</p>", source="fr", target="en", format="html")
     assert found["translatedText"] == "<p>I see a <b>cat</b>.</p>"

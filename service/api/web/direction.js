@@ -39,7 +39,7 @@ export class Direction {
     if (languages.source === AUTOMATIC) languages.choose({ target: preferred(languages.targetsOf(AUTOMATIC))[0] });
     const kept = browser.get(KEPT, null);
     const wanted = readAddress();
-    this.isChosen ||= Boolean(kept || wanted.target);
+    this.isChosen ||= Boolean(kept) || wanted.isChosen;
     languages.choose(kept ?? {});
     languages.choose(wanted);
     if (wanted.target && wanted.target !== languages.target) {
@@ -57,15 +57,17 @@ export class Direction {
   }
 
   /**
-   * Choose another target for a text that is in it already, where nobody has chosen one and it is clear which. Returns
-   * whether there is another now.
+   * Choose the target for a text in a language where nobody has chosen one: what the browser prefers, or the only one.
+   * Returns whether it is another than before.
    */
-  leave(found) {
-    if (this.isChosen || this.languages.source !== AUTOMATIC || found !== this.languages.target) return false;
-    const targets = this.languages.targetsOf(found);
-    const [other] = targets.length > 1 ? preferred(targets) : targets;
-    if (other) this.languages.choose({ target: other });
-    return Boolean(other);
+  suit(found) {
+    const { languages } = this;
+    if (this.isChosen || languages.source !== AUTOMATIC) return false;
+    const targets = languages.targetsOf(found);
+    const [best = languages.target] = targets.length > 1 ? preferred(targets) : targets;
+    if (best === languages.target) return false;
+    languages.choose({ target: best });
+    return true;
   }
 
   /** Turn the direction, after `take` has heard of it; or say that the server does not translate in the other one. */

@@ -50,7 +50,7 @@ const translator = new Translator(
     api,
     fields: (sent) => withTerms(sent, direction.chosen),
     onBegin: begin,
-    onStart: (translation) => (direction.leave(translation.source) ? translateNow() : direction.detect(translation)),
+    onStart: (translation) => (direction.suit(translation.source) ? translateNow() : direction.detect(translation)),
     onFinish: finish,
     onFail: fail,
     onReturn: reconnect,
@@ -149,7 +149,7 @@ function begin() {
 
 /** Keep the text and its languages in the address, once there are languages. */
 function remember() {
-  if (direction.chosen.target) writeAddress({ text: source.text, ...direction.chosen });
+  if (direction.chosen.target) writeAddress({ text: source.text, ...direction.chosen, isChosen: direction.isChosen });
   $("link").hidden = source.empty || source.text.length > LONGEST_TEXT;
   $("captions").href = `live?${new URLSearchParams({ session: alias, language: direction.chosen.target })}`;
 }

@@ -190,6 +190,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "no ending": ("a", b"text", "no file extension; available: docx"),
     "binary as text": ("a.txt", b"a\0b", "zero bytes"),
     "latin text": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\n\xc4\xe3\xba\xc3\n", "is not UTF-8; save it as UTF-8"),
+    "neither encoding": ("a.html", b"<p>\xc3\x81 \xff \x81</p>", "is not UTF-8 or WINDOWS-1252; save it as UTF-8"),
     "no subtitles": ("a.srt", b"hello\n", "it has no subtitles"),
     # Encrypted.
     "an encrypted archive": ("a.docx", _patched(_docx(_P), flags=1), "is encrypted"),

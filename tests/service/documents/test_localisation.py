@@ -76,6 +76,14 @@ def test_units(source: str, target: str, rewrite: Rewrite) -> None:
     assert written == _UNITS.format(unit + source + target + space)
 
 
+def test_elements_of_other_namespaces_are_not_xliff_s(rewrite: Rewrite) -> None:
+    foreign = "<q:target xmlns:q='urn:q'>n</q:target>"
+    unit = f'<trans-unit id="1"><source>a</source>{{}}{foreign}</trans-unit>'
+    segment = '<q:segment xmlns:q="urn:q"><q:source>b</q:source></q:segment>'
+    written = rewrite("a.xlf", _UNITS.format(unit.format("") + segment)).decode()
+    assert written == _UNITS.format(unit.format("<target>A</target>") + segment)
+
+
 def test_the_first_xliff_has_no_namespace(rewrite: Rewrite) -> None:
     file = '<xliff version="1.0"><file><trans-unit id="1"><source>a</source>{}</trans-unit></file></xliff>'
     written = rewrite("a.xlf", file.format("")).decode()

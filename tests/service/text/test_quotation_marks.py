@@ -12,7 +12,7 @@ from service.text.quotation_marks import OpeningMarks
         ('" No", he said. " Never."', '"No", he said. "Never."'),
         ('(" A") [" B"]', '("A") ["B"]'),
         ('"Yes" or "no"', '"Yes" or "no"'),
-        ('A 12" screen and a 15" one', 'A 12" screen and a 15" one'),
+        ('A 12" screen and a 15 " one', 'A 12" screen and a 15 " one'),
         ('He said "yes" and "no" to " all"', 'He said "yes" and "no" to "all"'),
         ("« Suivant »", "« Suivant »"),
         ('"', '"'),

@@ -66,6 +66,11 @@ def test_a_newcomer_s_text_is_translated_whatever_the_browser_prefers(browser: B
         expect(page.locator("#output")).not_to_have_text(text)
         expect(page.locator("#hint")).to_be_hidden()
         assert _chosen(page) == ("auto", target)
+    # What the page has chosen itself and written into its address is no choice after a reload either.
+    page.reload()
+    translate(page, FRENCH)
+    wait_until_done(page)
+    assert _chosen(page) == ("auto", "en")
     context.close()
 
 
