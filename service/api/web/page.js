@@ -168,7 +168,15 @@ function finish(translation) {
   readable(true);
   changed();
   hints.look(translation.text, translation.source);
+  if (target.text === translation.text) reconsider(translation.text);
   memory.show(translation, { source: translation.source, target: direction.chosen.target });
+}
+
+/** A short text that comes back as it was may be in the target's language, though the server took it for another. */
+async function reconsider(sent) {
+  const [first] = await hints.detected(sent);
+  const found = first && direction.languages.codeOf(first.language);
+  if (source.text === sent && direction.suit(found)) translateNow();
 }
 
 /** The translation is another one than before. */

@@ -60,6 +60,7 @@ export class Translator {
       this.state.wait(reason);
     };
     for await (const event of events(send, { signal, onWait })) {
+      signal.throwIfAborted(); // by what `onStart` did, before the events that came with it
       this.state.goOn();
       if (event.event === "start") this.inside.show(translation);
       translation.apply(event);
