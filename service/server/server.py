@@ -33,9 +33,10 @@ _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 128 * 1024
 _FOR_ALL: Final = 0o666
 
-# Collections of the middle generation before one of all objects: while nothing is translated, and in any case.
 _COLLECTIONS_BEFORE_FULL: Final = 10
+"""Collections of the middle generation before all objects are looked through, while nothing is translated."""
 _MOST_COLLECTIONS_BEFORE_FULL: Final = 500
+"""The same, whatever is translated."""
 
 
 def listen(settings: Settings) -> socket.socket:
