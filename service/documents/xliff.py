@@ -18,6 +18,7 @@ _WRAPPERS: Final = frozenset({"g", "mrk", "pc"})
 _LANGUAGES: Final = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
 _UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
 _STATE: Final = regex.compile(r'(?<=\sstate\s*=\s*["\'])(?:new|initial|needs-translation)(?=["\'])')
+_TAGS: Final = frozenset({XmlKind.OPEN, XmlKind.EMPTY})
 _DEPTH: Final = {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}
 _SPACE: Final = regex.compile(r"\s*\n\s*")
 _ANGULAR: Final = regex.compile(r"(START|CLOSE)_(?!BLOCK_)(\w+)")
@@ -62,7 +63,7 @@ def _unit(text: str, unit: Element) -> Iterator[Passage]:
     children = {
         local(child[0]): (start, child)
         for start, child in _children(unit.place[0], unit.inside)
-        if _prefix(child[0]) == _prefix(unit.path[0])
+        if child[0].kind in _TAGS and _prefix(child[0]) == _prefix(unit.path[0])
     }
     if "source" not in children or _inherited(unit, "translate") == "no":
         return

@@ -75,7 +75,8 @@ def test_a_correction_is_sent_alone_and_what_is_committed_stays(page: Page) -> N
     page.locator("#live-text").check()
     text = "The old man 🎈 who lives next door has many books. He likes his "
     page.locator("#text").press_sequentially(text)
-    expect(page.locator("#output .committed")).to_contain_text("livres.")
+    # Where the balloon stands depends on which words were committed before the sentence was whole.
+    expect(page.locator("#output .committed")).to_contain_text(re.compile(r"livres( 🎈)?\."))
     before = page.locator("#output .committed").text_content() or ""
     page.locator("#text").evaluate("area => area.setSelectionRange(4, 7)")
     page.keyboard.type("young")
