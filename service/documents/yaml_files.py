@@ -13,6 +13,8 @@ from service.errors import InvalidRequest
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 _DEEPEST: Final = 100
+_PROPERTIES: Final = regex.compile(r"\A(?:[&!]\S*+\s++(?:#[^\n]*+\s++)*+)++")
+"""The anchor and the tag before a value."""
 _BLOCK: Final = regex.compile(r"(?P<head>[|>][-+0-9]*[^\n]*\n)(?P<indent>[ ]*)", regex.DOTALL)
 _SYMBOL: Final = regex.compile(r":\w+")
 _PLAIN: Final = regex.compile(r"(?![-?:,\[\]{}#&*!|>'\"%@`\s])(?:(?!: | #|:$)[^\n,\[\]{}])+(?<!\s)")
@@ -28,7 +30,7 @@ def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda pa
     """Read the values, at any depth, whose path is wanted: the names of the fields around them."""
     try:
         for document in yaml.compose_all(text, yaml.CSafeLoader):
-            yield from _values(text, document, (), wanted)
+            yield from _values(text, document, (), wanted, set())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidRequest("file", f"the YAML is broken: {error.problem} (line {line})") from None
@@ -37,21 +39,30 @@ def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda pa
 
 
 def _values(
-    text: str, node: yaml.Node | None, path: tuple[str, ...], wanted: Callable[[Sequence[str]], bool]
+    text: str,
+    node: yaml.Node | None,
+    path: tuple[str, ...],
+    wanted: Callable[[Sequence[str]], bool],
+    seen: set[yaml.Node],
 ) -> Iterator[Passage]:
     if len(path) > _DEEPEST:
         raise InvalidRequest("file", f"the YAML is nested deeper than {_DEEPEST} levels")
+    if node is None or node in seen:
+        return  # an alias has the node of its anchor
+    seen.add(node)
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
-            yield from _values(text, value, (*path, str(name.value)), wanted)
+            seen.add(name)
+            yield from _values(text, value, (*path, str(name.value)), wanted, seen)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _values(text, value, (*path, ""), wanted)
+            yield from _values(text, value, (*path, ""), wanted, seen)
     elif isinstance(node, yaml.ScalarNode) and node.tag == _TEXT and wanted(path):
-        place = node.start_mark.index, node.end_mark.index
-        raw = text[slice(*place)]
-        if raw[:1] == "*" or _SYMBOL.fullmatch(raw):
-            return  # the name of a value that stands elsewhere, or one of Ruby's names
+        end = node.end_mark.index
+        raw = _PROPERTIES.sub("", text[node.start_mark.index : end])
+        place = end - len(raw), end
+        if _SYMBOL.fullmatch(raw):
+            return  # one of Ruby's names
         if node.style in ("|", ">"):
             yield from _block(raw, place, is_folded=node.style == ">")
         else:

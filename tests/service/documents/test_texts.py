@@ -133,6 +133,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "en:\r\n  a: SEE YOU # no\r\n  b: [1, true, \"IT'S\", 'SO']\r\n  c: |\r\n    ONE\r\n    TWO\r\n",
     ),
     "yaml with a folded text": ("a.yml", "d: >-\n  «fold\n  ed»\ne: «f»\ng: :no\n"),
+    "yaml with anchors": (
+        "a.yml",
+        "a: &a\n  b: &b «c d»\n&k k: *k\ne:\n  <<: *a\n  f: [*b , &g !!str «h»]\n*b : *a\nl: &l # no\n  «m»\n",
+    ),
+    "yaml with anchors of blocks": ("a.yml", "a: &a |\n  «b»\n  «c»\nd: !!str >-\n  «e\n  f»\ng: *a\n"),
+    "markdown with an anchor": ("a.md", "---\ntitle: &t «a»\ndescription: *t\n---\n«b»\n"),
     "csv": ("a.csv", 'id;«text»\r\n1;"«a; ""b»"""\r\n2;«c»\r\n3;TRUE\r\n'),
     "csv with spaces": ("a.csv", "«name, cc», id\n«ann», FR, 1\n«bob», DE, 2\n«cy», UK, 3\n"),
     "tsv": ("a.tsv", "id\t«text»\n1\t«a, b»\n"),
