@@ -74,7 +74,12 @@ def _front_matter(found: regex.Match[str]) -> Iterator[Piece]:
 
 def _is_text(path: Sequence[str]) -> bool:
     """Return True for a field of front matter that a reader sees; a page of VitePress may have its texts there."""
-    return path[0] in _FIELDS if len(path) == 1 else path[0] in ("hero", "features") and path[-1] in _HOME_FIELDS
+    match path:
+        case [name]:
+            return name in _FIELDS
+        case ["hero" | "features", *_, name]:
+            return name in _HOME_FIELDS
+    return False  # a text between two rules has no fields
 
 
 def _cut(

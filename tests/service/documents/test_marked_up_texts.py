@@ -105,6 +105,7 @@ CASES: dict[str, dict[str, tuple[str, ...]]] = {
             "---\nlayout: home\nhero:\n  name: no\n  text: «Fast»\nfeatures:\n  - icon: a b\n    details: «So so»\n"
             "---\n",
         ),
+        "text between rules": ("---\nno\n---\n«Body».\n",),
         "tabs": ('=== "«Linux»"\n\n    «Run it».\n',),
         "container": ("::: warning\n«Body».\n:::\n",),
         "container with a title": (":::tip[«A title»]\n«Body».\n:::\n",),
