@@ -44,7 +44,9 @@ def _languages(text: str, options: ReadOptions) -> Iterator[Passage]:
             (source, target), values = _LANGUAGES[holder], token.attributes()
             options.check("the file", values.get(source, ""), values.get(target, ""))
             if not values.get(target):
-                yield Passage((end - 1, end - 1), literal=f' {target}="{options.target}"')
+                empty = [end - len(token.raw) + start for name, start, _ in token.places() if name == target]
+                place, written = (empty[0], "{}") if empty else (end - 1, f' {target}="{{}}"')
+                yield Passage((place, place), literal=written.format(options.target))
 
 
 def _is_old(root: XmlToken) -> bool:

@@ -84,6 +84,12 @@ def test_elements_of_other_namespaces_are_not_xliff_s(rewrite: Rewrite) -> None:
     assert written == _UNITS.format(unit.format("<target>A</target>") + segment)
 
 
+def test_an_empty_language_is_filled_in(rewrite: Rewrite) -> None:
+    unit = '<trans-unit id="1"><source>a</source>{}</trans-unit>'
+    written = rewrite("a.xlf", _UNITS.format(unit.format("")).replace('"fr"', "''")).decode()
+    assert written == _UNITS.format(unit.format("<target>A</target>")).replace('"fr"', "'fr'")
+
+
 def test_the_first_xliff_has_no_namespace(rewrite: Rewrite) -> None:
     file = '<xliff version="1.0"><file><trans-unit id="1"><source>a</source>{}</trans-unit></file></xliff>'
     written = rewrite("a.xlf", file.format("")).decode()
