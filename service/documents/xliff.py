@@ -155,7 +155,7 @@ def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
             raw += token.raw
             depth += _DEPTH.get(token.kind, 0)
             if depth == 0:
-                yield Object([raw], is_word=raw.startswith("<mrk"))
+                yield Object([raw], is_word=local(token) == "mrk")
                 raw = ""
         elif token.kind is XmlKind.TEXT:
             text = token.text if keeps_space else _SPACE.sub(" ", token.text)

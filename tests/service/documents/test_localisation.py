@@ -90,6 +90,17 @@ def test_an_empty_language_is_filled_in(rewrite: Rewrite) -> None:
     assert written == _UNITS.format(unit.format("<target>A</target>")).replace('"fr"', "'fr'")
 
 
+def test_names_of_xliff_may_have_a_prefix(rewrite: Rewrite) -> None:
+    file = (
+        '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="fr"><x:segment>'
+        '<x:source>a <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">c</x:pc></x:source>{}</x:segment></x:xliff>'
+    )
+    noting = Noting(shout)
+    target = '<x:target>A <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">C</x:pc></x:target>'
+    assert rewrite("a.xlf", file.format(""), noting).decode() == file.format(target)
+    assert noting.seen == ['a <code id="2"></code> <g4>c</g4>']
+
+
 def test_the_first_xliff_has_no_namespace(rewrite: Rewrite) -> None:
     file = '<xliff version="1.0"><file><trans-unit id="1"><source>a</source>{}</trans-unit></file></xliff>'
     written = rewrite("a.xlf", file.format("")).decode()
