@@ -84,10 +84,9 @@ export class Direction {
   }
 
   /** Show the language that a text was detected to be in, and one that its translation goes through. */
-  detect({ source, pivot }) {
-    const detects = this.languages.source === AUTOMATIC;
-    this.show(detects ? source : null);
-    const notes = detects ? [t("detected: {language}", { language: languageName(source) })] : [];
+  detect({ source, isDetected, pivot }) {
+    this.show(isDetected ? source : null);
+    const notes = isDetected ? [t("detected: {language}", { language: languageName(source) })] : [];
     if (pivot) notes.push(t("by way of {language}", { language: languageName(pivot) }));
     $("detected").textContent = notes.join(", ");
   }

@@ -140,6 +140,7 @@ async function reconnect() {
 // --- translating
 
 function begin() {
+  if (!translator.running) direction.show(null); // there is no text
   correction.reset();
   hints.clear();
   memory.show(null);
@@ -185,7 +186,9 @@ function changed() {
   earlier.add({ text: source.text, translation: target.text, ...direction.chosen });
 }
 
-async function fail(error, { tokens, text: sent }) {
+async function fail(error, translation) {
+  const { tokens, text: sent } = translation;
+  direction.detect(translation); // perhaps it was refused before that
   readable(tokens > 0);
   state.say("");
   if (error.field === "source" && (await hints.explain(sent))) return;

@@ -9,6 +9,7 @@ export class Translation {
   constructor(text) {
     this.text = text;
     this.source = null;
+    this.isDetected = false; // the server could tell the language of the text
     this.pivot = null;
     this.sentences = [];
     this.tokens = 0;
@@ -26,8 +27,9 @@ export class Translation {
     if (event === "error") throw new ServerError(data);
   }
 
-  start({ source, pivot = null }) {
+  start({ source, pivot = null, detectedLanguage }) {
     this.source = source;
+    this.isDetected = detectedLanguage?.confidence > 0;
     this.pivot = pivot;
   }
 

@@ -89,6 +89,16 @@ def test_a_text_that_is_in_the_chosen_target_is_turned_by_one_click(browser: Bro
     context.close()
 
 
+def test_what_was_detected_is_of_the_text_that_stands_there(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR")
+    for text in (GERMAN, "12345", ""):
+        translate(page, ENGLISH)
+        expect(page.locator("#detected")).to_have_text("langue détectée : anglais")
+        translate(page, text)
+        expect(page.locator("#detected")).to_be_empty()
+    context.close()
+
+
 def test_swapping_takes_the_detected_language(browser: Browser, both: Server) -> None:
     context, page = _open(browser, both, "fr-FR")
     translate(page, ENGLISH)
