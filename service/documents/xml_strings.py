@@ -77,9 +77,9 @@ def elements(text: str, names: frozenset[str], root: str) -> Iterator[Element]:
     key = ""
     for token in tokens(text, {}):
         end = position + len(token.raw)
+        if token.kind in (XmlKind.OPEN, XmlKind.EMPTY) and not path and local(token) != root:
+            raise InvalidRequest("file", f"its content is not that of such a file: it begins with {local(token)}")
         if token.kind is XmlKind.OPEN:
-            if not path and root not in ("", local(token)):
-                raise InvalidRequest("file", f"its content is not that of such a file: it begins with {local(token)}")
             path.append(token)
             if inside is None and local(token) in names:
                 inside, start, depth = [], end, len(path)

@@ -176,6 +176,8 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an encoding that is none": ("a.docx", _xml(b'<?xml version="1.0" encoding="hex"?><a/>'), "is not HEX"),
     "broken xliff": ("a.xlf", (_XLIFF + "<file>").encode(), "broken"),
     "xml that is not xliff": ("a.xliff", b"<html></html>", "it begins with html"),
+    "an element that is not xliff": ("a.xliff", b"<html/>", "it begins with html"),
+    "an element that is not tmx": ("a.tmx", b"<html/>", "it begins with html"),
     # Wrong beginnings.
     "an empty file": ("a.docx", b"", "it is empty"),
     "a picture": ("a.docx", b"\x89PNG\r\n\x1a\n" + bytes(100), "its content is not docx"),
