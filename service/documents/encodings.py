@@ -16,6 +16,20 @@ _KNOWN: Final = regex.compile(
 )
 _NAME: Final = rb"([A-Za-z][A-Za-z0-9._:-]{0,39})"
 _XML_DECLARATION: Final = rb"""\A<\?xml[^>]*?\sencoding\s*=\s*["']""" + _NAME
+_LARGER: Final = {
+    "ascii": "windows-1252",
+    "iso8859-1": "windows-1252",
+    "iso8859-9": "windows-1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+}
+"""The encodings that browsers read where a page declares a smaller one (WHATWG, Encoding, section 4.2)."""
+_CONTROLS: Final = regex.compile("[\x80-\x9f]")
 _MOST_PAIRS: Final = 0.1
 """Letters beyond ASCII that stand side by side, in a text of a western language; in others most do."""
 
@@ -32,6 +46,8 @@ class Encodings:
     """The encoding of texts that declare none and are not in UTF-8."""
     is_western: bool = False
     """True if the older encoding is used only for texts that look like a western language."""
+    has_larger: bool = False
+    """True if texts that declare an encoding may have characters of a larger one, as browsers read them."""
     has_references: bool = False
     """True if a character that the encoding lacks can be written as a reference."""
 
@@ -44,7 +60,12 @@ class Encodings:
             else None
         )
         encoding = declared[1].decode().lower() if declared else mark or "utf-8"
+        if declared and encoding.startswith("utf-16"):
+            encoding = "utf-8"  # in UTF-16 the declaration itself would have two bytes for each letter
         text, names = _decoded(data, encoding), encoding.upper().removesuffix("-SIG")
+        larger = _LARGER.get(_codec(encoding), "") if declared and self.has_larger else ""
+        if larger and (text is None or _CONTROLS.search(text)) and (read := _decoded(data, larger)) is not None:
+            encoding, text = larger, read
         if text is None and not (mark or declared) and self.older and (not self.is_western or _is_western(data)):
             names = f"{names} or {self.older.upper()}"
             encoding, text = self.older, _decoded(data, self.older)
@@ -67,10 +88,19 @@ class Encodings:
             ) from None
 
 
+def _codec(encoding: str) -> str:
+    """Return Python's name of an encoding; "" for an unknown one."""
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        return ""
+    return name if _KNOWN.fullmatch(name) else ""
+
+
 def _decoded(data: bytes, encoding: str) -> str | None:
     try:
-        return data.decode(encoding) if _KNOWN.fullmatch(codecs.lookup(encoding).name) else None
-    except (UnicodeError, LookupError):
+        return data.decode(codec) if (codec := _codec(encoding)) else None
+    except UnicodeError:
         return None
 
 
@@ -88,5 +118,6 @@ HTML: Final = Encodings(  # as browsers read it
     rb"(?|" + _XML_DECLARATION + rb"""|<meta[^>]{0,200}?charset\s*=\s*["']?""" + _NAME + rb")",
     searched_bytes=1024,
     older="windows-1252",
+    has_larger=True,
     has_references=True,
 )

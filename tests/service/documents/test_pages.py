@@ -7,7 +7,7 @@ import pytest
 
 from service.documents.page_blocks import Block
 from service.errors import InvalidRequest
-from tests.service.documents.conftest import Rewrite, same, shout
+from tests.service.documents.conftest import Noting, Rewrite, same, shout
 
 HEAD = (
     '<html lang="en" xml:lang="en"><head><meta name="description" content="a &quot;shop&quot;">'
@@ -109,6 +109,17 @@ def test_encodings(rewrite: Rewrite) -> None:
         for file, text in (("a.html", '<meta charset="{}"><p>a</p>'), ("a.po", 'msgid ""\nmsgstr "charset={}\\n"\n')):
             with pytest.raises(InvalidRequest, match=f"is not {name.upper()}, as it claims"):
                 rewrite(file, text.format(name))
+
+
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [("iso-8859-1", "windows-1252"), ("us-ascii", "windows-1252"), ("gb2312", "gb18030"), ("utf-16", "utf-8")],
+)
+def test_encodings_are_those_of_browsers(declared: str, written: str, rewrite: Rewrite) -> None:
+    noting = Noting(shout)
+    page = f'<meta charset="{declared}"><p>\u201chello\u201d \u20ac</p>'
+    assert rewrite("a.html", page.encode(written), noting) == page.replace("hello", "HELLO").encode(written)
+    assert noting.seen == ["\u201chello\u201d \u20ac"]
 
 
 def test_half_a_character_is_kept(rewrite: Rewrite) -> None:
