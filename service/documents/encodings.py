@@ -1,6 +1,7 @@
 """The encoding of a text: by its byte order mark, by its declaration, UTF-8, or the older one of its format."""
 
 import codecs
+import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,8 +49,8 @@ class Encodings:
     """True if the older encoding is used only for texts that look like a western language."""
     has_larger: bool = False
     """True if texts that declare an encoding may have characters of a larger one, as browsers read them."""
-    has_references: bool = False
-    """True if a character that the encoding lacks can be written as a reference."""
+    lacking: str = "strict"
+    """The error handler of Python that writes the characters that the encoding lacks; `strict` refuses them."""
 
     def decode(self, data: bytes) -> tuple[str, str]:
         """Return the text without its byte order mark, and its encoding. Raises `InvalidRequest`."""
@@ -80,7 +81,7 @@ class Encodings:
         """Return the bytes of a text, with its mark. Raises `InvalidRequest` if the encoding lacks a character."""
         mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
         try:
-            return (mark + text).encode(encoding, "xmlcharrefreplace" if self.has_references else "strict")
+            return (mark + text).encode(encoding, self.lacking)
         except UnicodeEncodeError as error:
             missing = error.object[error.start]
             raise InvalidRequest(
@@ -109,15 +110,22 @@ def _is_western(data: bytes) -> bool:
     return sum(len(each) > 1 for each in high) <= _MOST_PAIRS * len(high)
 
 
+def _java_escape(error: UnicodeError) -> tuple[str, int]:
+    """Spell characters as `\\u0153`, in units of UTF-16."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("javaescape", _java_escape)
 TEXT: Final = Encodings()
 SUBTITLES: Final = Encodings(older="windows-1252", is_western=True)
-PROPERTIES: Final = Encodings(older="iso8859-1")
+PROPERTIES: Final = Encodings(older="iso8859-1", lacking="javaescape")
 PO: Final = Encodings(rb"charset=\s*(?!CHARSET\b)" + _NAME)
-XML: Final = Encodings(_XML_DECLARATION, has_references=True)
+XML: Final = Encodings(_XML_DECLARATION, lacking="xmlcharrefreplace")
 HTML: Final = Encodings(  # as browsers read it
     rb"(?|" + _XML_DECLARATION + rb"""|<meta[^>]{0,200}?charset\s*=\s*["']?""" + _NAME + rb")",
     searched_bytes=1024,
     older="windows-1252",
     has_larger=True,
-    has_references=True,
+    lacking="xmlcharrefreplace",
 )

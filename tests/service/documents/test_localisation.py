@@ -135,6 +135,8 @@ def test_a_translation_memory_gets_another_language(rewrite: Rewrite) -> None:
 
 def test_properties(rewrite: Rewrite) -> None:
     assert rewrite("a.properties", "a=caf\xe9 is\n".encode("latin-1")) == "a=CAF\xc9 IS\n".encode("latin-1")
+    lacking = rewrite("a.properties", "a=caf\xe9 is\n".encode("latin-1"), lambda _: "\xe9 \u0153\U0001f600")
+    assert lacking == b"a=\xe9 \\u0153\\ud83d\\ude00\n"
     assert rewrite("a.properties", "a=b\n", lambda _: "\u201cb\U0001f600") == b"a=\\u201cb\\ud83d\\ude00\n"
     java = "a=it''s {0}\nb=see {0}\nc=it's\n"
     assert (
