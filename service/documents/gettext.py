@@ -37,8 +37,6 @@ class _Translation(NamedTuple):
     """Its text: of a plural, the singular for the first form, and the plural for all others. "" in the header."""
     value: str
     place: tuple[int, int]
-    is_first: bool
-    """False for the further forms of a plural."""
     entry: int
     """The beginning of the first field of the entry."""
     flags: regex.Match[str] | None
@@ -61,21 +59,23 @@ def _translations(text: str) -> Iterator[_Translation]:
         elif name == "msgid_plural":
             plural = value
         elif name.startswith("msgstr"):
-            is_first = found["form"] in (None, "0")
-            yield _Translation(singular if is_first else plural, value, found.span("value"), is_first, entry, flags)
+            source = singular if found["form"] in (None, "0") else plural
+            yield _Translation(source, value, found.span("value"), entry, flags)
         done, last_name = found.end(), name
 
 
 def read_po(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read a PO file: entries without a translation, or with a fuzzy one, are translated, and become fuzzy."""
     _check(text)
+    marked = -1  # the entry that was marked last: forms of a plural share one mark
     for found in _translations(text):
         if not found.source:
             if language := _LANGUAGE.search(found.value):
                 options.check("its header", target=language[1])
         elif not found.value or found.is_fuzzy:
-            if options.marks_fuzzy and found.is_first and not found.is_fuzzy:
+            if options.marks_fuzzy and not found.is_fuzzy and found.entry != marked:
                 yield _fuzzy(found)
+                marked = found.entry
             items = None if CASES.search(found.source) else list(_items(found.source))
             yield Passage(found.place, found.source, quote, context="entry", items=items, is_in_place=False)
 

@@ -27,6 +27,11 @@ def test_columns_of_help_stay(rewrite: Rewrite) -> None:
     assert _po(rewrite, "  -h, --help=WHAT     show a\\n") == ("show a", "  -h, --help=WHAT     SHOW A\\n")
 
 
+def test_a_plural_whose_later_form_alone_is_empty_becomes_fuzzy(rewrite: Rewrite) -> None:
+    po = 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] "c"\nmsgstr[1] "{}"\nmsgstr[2] "{}"\n'
+    assert rewrite("a.po", po.format("", "")).decode() == "#, fuzzy\n" + po.format("B", "B")
+
+
 def test_the_language_of_a_file_is_compared(rewrite: Rewrite) -> None:
     po = 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr ""\n'
     with pytest.raises(InvalidRequest, match=r"^target: must be de, the language in its header, or change it there$"):
