@@ -86,7 +86,10 @@ const live = new Live(
     fields: () => ({ ...withTerms(null, direction.known), api_key: api.key || undefined, alias }),
     onCommit: () => readable(false),
     onKept: () => state.say(t("What is translated already stays.")),
-    onPause: remember,
+    onPause: () => {
+      remember();
+      hints.look(source.text);
+    },
     onFinish: () => {
       remember();
       state.say("");
@@ -225,7 +228,9 @@ async function translateLive() {
   await translator.loaded;
   const detected = direction.known.source === AUTOMATIC ? await hints.other(source.text, AUTOMATIC) : null;
   if (direction.languages.language(detected)) direction.choose({ source: detected });
-  if (live.on && direction.known.source !== AUTOMATIC) live.update(source.text);
+  if (!live.on) return;
+  if (direction.known.source === AUTOMATIC) hints.look(source.text, detected);
+  else live.update(source.text);
 }
 
 function setLive(on) {
@@ -315,7 +320,7 @@ $("inside").addEventListener("toggle", () => {
 $("swap").addEventListener("click", () =>
   direction.swap(() => {
     const translated = translator.complete && translator.translation.source !== direction.chosen.target;
-    if (translated) source.text = target.text;
+    if (live.on ? target.shown : translated) source.text = target.shown;
   }),
 );
 $("stop").addEventListener("click", stop);

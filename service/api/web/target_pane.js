@@ -33,6 +33,11 @@ export class TargetPane {
     return (this.output.querySelector(".committed") ?? this.output).textContent;
   }
 
+  /** The same with the draft behind it. */
+  get shown() {
+    return this.output.textContent;
+  }
+
   get empty() {
     return this.output.childElementCount === 0;
   }

@@ -110,6 +110,22 @@ def test_swapping_takes_the_detected_language(browser: Browser, both: Server) ->
     context.close()
 
 
+def test_swapping_live_takes_what_stands_there_and_a_wrong_direction_is_told(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "fr-FR", "/?source=en&target=fr")
+    page.locator("#live-text").check()
+    page.locator("#text").press_sequentially(ENGLISH.rstrip("."))
+    expect(page.locator("#output")).to_have_text(FRENCH.rstrip("."))  # its last words are a draft
+    page.locator("#swap").click()
+    expect(page.locator("#text")).to_have_value(FRENCH.rstrip("."))
+    expect(page.locator("#output")).to_have_text(ENGLISH.rstrip("."))
+    page.locator("#text").fill(ENGLISH)
+    expect(page.locator("#hint")).to_contain_text("Ce texte est déjà en anglais.")
+    page.locator("#from").select_option("auto")
+    page.locator("#text").fill(GERMAN)
+    expect(page.locator("#hint")).to_contain_text("Ce texte semble être en allemand")
+    context.close()
+
+
 def test_swapping_an_empty_page(browser: Browser, both: Server) -> None:
     context, page = _open(browser, both, "fr-FR")
     page.locator("#swap").click()
