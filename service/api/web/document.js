@@ -75,14 +75,14 @@ export class DocumentView {
     return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait }));
   }
 
-  show({ state, name, characters, characters_done: done, seconds_left: seconds, summary = [] }) {
+  show({ state, name, characters, characters_done: done, seconds_left: seconds, report }) {
     $("document-state").hidden = false;
     const share = state === "done" ? 1 : characters ? done / characters : 0;
     const percent = number(Math.floor(100 * share) / 100, { style: "percent" });
     $("document-progress").value = share;
     $("document-name").textContent = name;
     $("document-words").textContent =
-      { queued: t("waiting"), done: [t("translated"), ...summary].join("; ") }[state] ??
+      { queued: t("waiting"), done: report && inWords(report) }[state] ??
       (seconds === undefined ? percent : t("{percent}, about {seconds} s left", { percent, seconds: number(seconds) }));
     $("document-cancel").hidden = state === "done";
     $("document-download").hidden = state !== "done";
@@ -117,4 +117,17 @@ export class DocumentView {
       this.fail(error);
     }
   }
+}
+
+/** The report of a document: counts in the page's language, and the server's warnings as they are. */
+function inWords({ translated, unchanged, left, without_inner_tags: plain, warnings }) {
+  const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
+  const told = (count, words) => (count > 0 ? [words(number(count))] : []);
+  return [
+    t("texts translated: {count}", { count: number(sum(translated)) }),
+    ...told(unchanged, (count) => t("equal in both languages: {count}", { count })),
+    ...told(sum(left), (count) => t("not translated: {count}", { count })),
+    ...told(plain, (count) => t("formatting to compare: {count}", { count })),
+    ...warnings,
+  ].join("; ");
 }

@@ -1,10 +1,12 @@
 """Documents on the page: chosen or dropped, followed, downloaded or cancelled."""
 
+from contextlib import closing
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.system.browser import needs_chromium
+from tests.system.conftest import Server
 
 pytestmark = needs_chromium
 
@@ -28,10 +30,21 @@ def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Pa
 
 def test_a_dropped_document(page: Page) -> None:
     page.evaluate(_DROP, "# I see a cat.\n")
-    expect(page.locator("#document-words")).to_have_text("translated; 1 text translated (1 of heading)")
+    expect(page.locator("#document-words")).to_have_text("texts translated: 1")
     expect(page.locator("#document-name")).to_have_text("words.md")
     expect(page.locator("#document-progress")).to_have_js_property("value", 1)
     expect(page.get_by_role("button", name="Download")).to_be_visible()
+
+
+def test_the_report_is_in_the_page_s_language(browser: Browser, server: Server) -> None:
+    with closing(browser.new_context(base_url=server.url, locale="fr-FR")) as context:
+        page = context.new_page()
+        page.goto("/")
+        expect(page.locator("#document")).to_be_visible()
+        page.evaluate(_DROP, "# I see a cat.\n\nYes.\n\nParis\n")
+        expect(page.locator("#document-words")).to_have_text(
+            "textes traduits : 2; identiques dans les deux langues : 1"
+        )
 
 
 def test_a_document_is_cancelled(page: Page) -> None:
