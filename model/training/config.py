@@ -171,6 +171,9 @@ class TrainConfig(_Section):
         default="float16",
         description="number format of the checkpoint's matrices; int8, with a scale for each row, takes half the room",
     )
+    max_sentence_tokens: int | None = Field(
+        default=None, ge=8, description="the longest sentence that the model will translate well; a server cuts others"
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

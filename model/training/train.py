@@ -185,7 +185,10 @@ class _Run:
             return
         tokenizer = self.pack.tokenizer
         described = CheckpointConfig(
-            directions=self.config.directions(), model=self.config.model, prompt=tokenizer.prompt
+            directions=self.config.directions(),
+            prompt=tokenizer.prompt,
+            max_sentence_tokens=self.config.max_sentence_tokens,
+            model=self.config.model,
         )
         partial, old = (self.output / f"checkpoint.{state}" for state in ("partial", "old"))
         weights = self.trainer.averaged_model().state_dict()

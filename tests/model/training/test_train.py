@@ -35,12 +35,13 @@ def _log(run: Path, column: str) -> list[float]:
 
 def test_learns_and_leaves_a_checkpoint_a_log_and_a_curve(experiment: TrainConfig, tmp_path: Path) -> None:
     run = tmp_path / "run"
+    experiment = experiment.model_copy(update={"max_sentence_tokens": 12})
     checkpoint = train(experiment, tmp_path, run, RunOptions(tensorboard=True))
-    model, tokenizer = load_model(checkpoint), load_tokenizer(checkpoint)
+    model, tokenizer, config = load_model(checkpoint), load_tokenizer(checkpoint), load_config(checkpoint)
     outputs = greedy_decode(model, [tokenizer.encode("red house"), tokenizer.encode("the cat")], 20)
     assert [tokenizer.decode(ids) for ids in outputs] == ["HOUSE", "CAT"]
     assert tokenizer.marks_case
-    assert [str(direction) for direction in load_config(checkpoint).directions] == ["en-fr"]
+    assert (*map(str, config.directions), config.max_sentence_tokens) == ("en-fr", 12)
     losses = _log(run, "validation_loss")
     assert len(losses) == 2
     assert losses[-1] < min(0.1, losses[0])
