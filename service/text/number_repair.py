@@ -70,6 +70,7 @@ _NUMBER: Final = regex.compile(rf"\d+(?:{_SEPARATOR}\d+)*+")
 _UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
 # Separators within one figure; other separators are between figures, as in a date or a telephone number.
 _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
+_JOINED: Final = regex.compile(r"\d+(?:,\d+)+")
 _FIGURE: Final = regex.compile(r"\d+")
 _DIGIT: Final = regex.compile(r"\d")
 # Their size differs between languages: 120 million are 1.2亿.
@@ -138,7 +139,8 @@ class SentenceNumbers:
         if figures in self._whole:
             return self._with_its_value(number, figures)
         if self._is_made_of_parts(number):
-            return number
+            # No language joins the figures of a date with a comma: "T3 2021" became "T3,2021".
+            return number.replace(",", " ") if _JOINED.fullmatch(number) else number
         similar = get_close_matches(digits, self._spellings, n=1, cutoff=_ALIKE)
         # Not all languages write a zero before a decimal point.
         is_same = similar and similar[0] != digits and similar[0].lstrip("0") == digits.lstrip("0")

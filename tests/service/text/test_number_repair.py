@@ -38,6 +38,7 @@ def _text(written: list[list[Aligned]]) -> str:
         ("It is 1234567.5 km.", "C'est 1.234.567,5 km.", "C'est 1234567,5 km."),
         ("2,000 cats", "2,000 chats", "2\u202f000 chats"),
         ("2,000 cats", "2.000 chats", "2\u202f000 chats"),
+        ("Q3 2021, Windows 11 2023", "T3,2021, Windows 11,2023", "T3 2021, Windows 11 2023"),
     ],
 )
 def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, translated: str, expected: str) -> None:
