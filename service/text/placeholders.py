@@ -1,7 +1,7 @@
 """Copied parts of texts: URLs, placeholders, tags, emoji, rare symbols, words in other scripts."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import regex
@@ -30,8 +30,19 @@ class Syntax(NamedTuple):
 
 _DOMAINS: Final = ("com", "org", "net", "edu", "gov", "info", "io", "eu", "de", "fr", "uk")
 _SHORT_DOMAINS: Final = "ai app be cc co dev gd gg gl im is link ly me page sh to tv".split()
+# Not those that are words or names, too: the end.so, Node.js.
+_EXTENSIONS: Final = (
+    "avi bmp cfg conf csv css db deb dll docx? epub exe flac gif gz html? ico ini ipynb iso jpe?g json log m4a mkv mo "
+    "mov mp[34] odp ods odt ogg otf pdf php png po pptx? psd py rar rst rtf s?css sh sql srt svg tar tex tgz tiff? "
+    "toml ts[vx] ttf txt vtt wav webm webp woff2? xlsx? xml xz ya?ml zip"
+).split()
 _HOST: Final = r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}"
 _OPERAND: Final = r"(?:(?![aAI]\b)\p{L}|\d{1,9}(?:[.,]\d{1,9})*)"
+# A break within a text, as programs write it. What begins like one in LaTeX is a command.
+_BREAK: Final = (
+    r"\\[nrt](?:(?=$|[\s\"'A-ZÀ-Þ\\])"
+    r"|(?<=[\w.,;:!?)\]]\\.)(?!\w*[\\{\[]|(?<=n)(?:ewline|ewpage|oindent|onumber)\b))"
+)
 _DATE_FIELD: Final = r"(?:[yY]{2}(?:[yY]{2})?|M{1,4}|[dD]{1,4}|[Hh]{1,2}|m{1,2}|s{1,2}|S{1,3})"
 
 
@@ -83,21 +94,20 @@ SYNTAXES: Final = (
         # A folder's name may have spaces, but then before capitals and digits: others are words of the sentence.
         r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{1,60})\\"
         r"(?:[^\s\\/:*?\"<>|]{1,60}(?: [A-Z0-9(][^\s\\/:*?\"<>|]{0,40}){0,4}\\){0,40}"
-        r"[^\s\\/:*?\"<>|]{0,100}(?<![.,;!?)'])",
+        r"[^\s\\/:*?\"<>|]{0,100}(?<![.,;!?)'”’»])",
         r"\\",
         (r"C:\Users\me\file.txt", r"D:\Program Files (x86)\x\y", r"\\server\share\a.doc"),
     ),
     Syntax(
         "escape",
-        r"\\(?:[nrt](?=$|[\s\"'A-ZÀ-Þ\\])|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[NnrtVvCcIiGg]\[[^\]\n]{0,20}\])"
-        r"|(?<=[\w.,;:!?)\]])\\[nrt](?![\w]*\\)",
+        rf"{_BREAK}|\\(?:u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}}|[NnrtVvCcIiGg]\[[^\]\n]{{0,20}}\])",
         r"\\",
         (r"\n", r"\t", r"\u00e9", r"\C[2]", r"\N[1]"),
     ),
     Syntax(
         "command",
         # Not those whose argument is prose: light markup has them as pairs.
-        rf"(?<!\w)\\(?:(?!(?:{PROSE_COMMANDS})\{{)[A-Za-z]{{1,30}}\*?(?:\[[^\[\]\n]{{0,80}}\]|\{{[^{{}}\n]{{0,80}}\}}){{0,4}}|[^\w\s])",
+        rf"(?<!\w)(?!{_BREAK})\\(?:(?!(?:{PROSE_COMMANDS})\{{)[A-Za-z]{{1,30}}\*?(?:\[[^\[\]\n]{{0,80}}\]|\{{[^{{}}\n]{{0,80}}\}}){{0,4}}|[^\w\s])",
         r"\\",
         (r"\log", r"\cite{knuth84}", r"\includegraphics[width=2cm]{a.png}", r"\%"),
     ),
@@ -179,10 +189,23 @@ SYNTAXES: Final = (
     Syntax(
         "identifier",
         r"\b(?=[A-Z0-9-]{4})[A-Z]{1,6}(?:[0-9]|-[0-9]{3})[A-Z0-9]*(?:-[A-Z0-9]+){0,4}\b|\b[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,20}\b"
-        r"|\b[a-z]{2,30}[A-Z][A-Za-z0-9]{0,40}\b",
+        r"|\b[a-z]{2,30}[A-Z][A-Za-z0-9]{0,40}\b|\b[0-9]{1,40}[A-Z]{1,20}[0-9][A-Z0-9]{5,40}\b",
         r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
-        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName"),
-        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone"),
+        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "1Z999AA10123456784"),
+        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30"),
+    ),
+    Syntax(
+        "UUID",
+        r"\b(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
+        "-[0-9a-fA-F]{4}-",
+        ("550e8400-e29b-41d4-a716-446655440000",),
+    ),
+    Syntax(
+        "file name",
+        rf"(?<![\w@.-])\w[\w-]{{0,60}}(?:\.[\w-]{{1,20}}){{0,4}}\.(?:{'|'.join(_EXTENSIONS)})\b(?![\w-]|\.\w)",
+        r"\.[a-z]",
+        ("config.yaml", "report_v2.pdf", "archive.tar.gz", "IMG-0012.jpeg"),
+        ("The end.so he", "etc.", "e.g. this", "Mr.Smith", "node.js"),
     ),
     Syntax(
         "date format",
@@ -240,10 +263,14 @@ _SYMBOL: Final = regex.compile(
 _EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern, regex.V1) for syntax in SYNTAXES}
 _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
-_ANY_SIGN: Final = re.compile(r"[/\\@<{%$\[:&#`_]|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.")
+_ANY_SIGN: Final = re.compile(
+    r"[/\\@<{%$\[:&#`_]|-[0-9a-fA-F]{4}-|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\."
+)
 """Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
 TAG: Final = _EXPRESSIONS["tag"]
+_BREAKS: Final = regex.compile(rf"(?:{_BREAK})+")
 _GAP: Final = regex.compile("[ \u00a0]*")
+_BRACKETS: Final = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
 def is_icu_message(text: str) -> bool:
@@ -256,23 +283,50 @@ def is_verbatim(text: str) -> bool:
     return find_verbatim(text) == [(0, len(text))]
 
 
+def find_breaks(text: str) -> Iterator[tuple[int, int]]:
+    r"""Yield the spans of breaks that are written as escapes, such as `\n`, outside of other copied parts."""
+    if "\\" not in text:
+        return
+    others = sorted(
+        match.span() for name in _possible(text) if name != "escape" for match in _EXPRESSIONS[name].finditer(text)
+    )
+    number = covered = 0
+    for found in _BREAKS.finditer(text):
+        while number < len(others) and others[number][0] < found.end():
+            covered = max(covered, others[number][1])
+            number += 1
+        if covered <= found.start():
+            yield found.span()
+
+
 def find_verbatim(text: str, unwritable: Unwritable | None = None, terms: Sequence[Term] = ()) -> list[tuple[int, int]]:
     """Return the spans of all copied parts, in the order of the text, with the words that a model cannot write.
 
     Words in the `terms` of a glossary are not copied: they have a translation. Neighbours are merged: a model
     that reads several placeholders in a row drops some.
     """
-    found: list[tuple[int, int]] = []
     spans = [match.span() for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text)]
     if unwritable is not None:
         # Words in copied parts are left out: a path with a backslash ends where its syntax says.
         spans += unwritable.find(_without(text, [*((term.start, term.end) for term in terms), *spans]))
+    return _merged(text, [_with_brackets(text, *span) for span in _merged(text, spans)])
+
+
+def _merged(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and (start <= found[-1][1] or _GAP.fullmatch(text, found[-1][1], start)):
             found[-1] = found[-1][0], max(end, found[-1][1])
         else:
             found.append((start, end))
     return found
+
+
+def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span with the brackets that hold nothing else: a model closes them before it writes their content."""
+    while start > 0 and end < len(text) and _BRACKETS.get(text[start - 1]) == text[end]:
+        start, end = start - 1, end + 1
+    return start, end
 
 
 def _possible(text: str) -> Iterator[str]:

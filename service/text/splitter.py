@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from service.text.glossary import EMPTY_GLOSSARY, Finder
-from service.text.placeholders import find_verbatim
+from service.text.placeholders import find_breaks, find_verbatim
 from service.text.segment import Fits, Segment, Term, segment_of
 from service.text.sentences import chunks, find_cut, is_closing_punctuation, sentence_ends
 from service.text.unwritable import Unwritable
@@ -42,7 +42,7 @@ class Splitter:
     """Finds the words that the model cannot write, which are copied."""
 
     def split(self, text: str, language: str) -> Iterator[Segment]:
-        """Split `text` into sentences, line by line, and lines with tabs cell by cell.
+        r"""Split `text` into sentences, line by line, and lines with tabs cell by cell; `\n` is a line end, too.
 
         Lazy: reads `text` only as far as segments are taken.
         """
@@ -70,7 +70,10 @@ class Splitter:
             yield Segment(copied, "", "", translatable=False)
 
     def split_cells(self, text: str, split: Callable[[str], Iterator[Segment]]) -> Iterator[Segment]:
-        """Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences."""
+        r"""Split `text` line by line and cell by cell, and each cell by `split`; bullets stay before its sentences.
+
+        Breaks that are written as escapes, such as `\n`, end a cell.
+        """
         if self.splitting not in (None, "lines"):
             yield from split(text)
             return
@@ -83,8 +86,8 @@ class Splitter:
             if done < line.start():
                 yield Segment(text[done : line.start()], "", "")
             before = bullet[0]
-            for cell in _CELL.finditer(text, bullet.end(), line.end()):
-                for segment in split(cell[0]):
+            for cell, is_break in _cells(text[bullet.end() : line.end()]):
+                for segment in [Segment(cell, "", "")] if is_break else split(cell):
                     yield segment._replace(before=before + segment.before)
                     before = ""
             done = line.end()
@@ -133,6 +136,16 @@ class Splitter:
         else:
             yield from self._split_to_fit(text, start, place, [term for term in terms if term.end <= place])
             yield from self._split_to_fit(text, place, end, [term for term in terms if term.end > place])
+
+
+def _cells(line: str) -> Iterator[tuple[str, bool]]:
+    """Yield the cells of a line with their tabs, and with True the breaks between them that are written as escapes."""
+    done = 0
+    for start, end in find_breaks(line):
+        yield from ((cell[0], False) for cell in _CELL.finditer(line, done, start))
+        yield line[start:end], True
+        done = end
+    yield from ((cell[0], False) for cell in _CELL.finditer(line, done))
 
 
 def _without_overlaps(terms: Sequence[Term]) -> list[Term]:

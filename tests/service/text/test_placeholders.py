@@ -2,15 +2,34 @@
 
 import pytest
 
-from service.text.placeholders import SYNTAXES, find_verbatim
+from service.text.placeholders import SYNTAXES, find_breaks, find_verbatim
 
 
 @pytest.mark.parametrize(
     ("syntax", "example"), [(each.name, example) for each in SYNTAXES for example in each.examples]
 )
 def test_an_example_of_each_syntax_is_copied_whole(syntax: str, example: str) -> None:
-    for text in (f"See {example} now", f"({example})", f"{example}, and", example):
+    for text in (f"See {example} now", f"“{example}”", f"{example}, and", example):
         assert [text[start:end] for start, end in find_verbatim(text)] == [example]
+
+
+@pytest.mark.parametrize("copied", ["(%s)", "<a@b.org>", "[[{0}]]", "({0} {1})", "<{1}>"])
+def test_brackets_that_hold_nothing_else_are_copied_too(copied: str) -> None:
+    text = f"Write to {copied} (not %s."
+    assert [text[start:end] for start, end in find_verbatim(text)] == [copied, "%s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "breaks"),
+    [
+        (r"Delete this file?\nThis is final.", [r"\n"]),
+        (r"one\ntwo of\r\n\nThree.\tfour", [r"\n", r"\r\n\n", r"\t"]),
+        (r"C:\temp\notes and `a\nB` and $x\nu$", []),
+        (r"See \ref{x}.\newline The \nu of\textbf{x}", []),
+    ],
+)
+def test_breaks_that_are_written_as_escapes(text: str, breaks: list[str]) -> None:
+    assert [text[start:end] for start, end in find_breaks(text)] == breaks
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,7 @@ def test_words_and_numbers_are_not_copied(text: str) -> None:
 def test_neighbours_are_merged_and_final_punctuation_is_not_part_of_a_url() -> None:
     text = "Hi 😀 🎉 <b>{x}, see https://a.org/x_(y). (www.b.org)"
     found = [text[start:end] for start, end in find_verbatim(text)]
-    assert found == ["😀 🎉 <b>{x}", "https://a.org/x_(y)", "www.b.org"]
+    assert found == ["😀 🎉 <b>{x}", "https://a.org/x_(y)", "(www.b.org)"]
 
 
 def test_a_windows_path_ends_where_prose_begins() -> None:

@@ -126,6 +126,18 @@ def test_sentences_lines_bullets_and_space() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"Delete it?\nThis is final.\n", r"⟦Delete it?⟧\n⟦This is final.⟧\n"),
+        (r"- Error:\tfile not found\n\n  try again", r"- ⟦Error:⟧\t⟦file not found⟧\n\n  ⟦try again⟧"),
+        (r"The file C:\temp\new is gone.", r"⟦The file C:\temp\new is gone.⟧"),
+    ],
+)
+def test_a_line_ends_at_an_escape(text: str, expected: str) -> None:
+    assert "".join(_translated(text, 100)) == expected
+
+
+@pytest.mark.parametrize(
     "text", ["-5 degrees", "3.5 is more", "*bold* words", "#tag here", "A. Smith came", "1984. It was"]
 )
 def test_text_that_resembles_a_bullet_is_translated(text: str) -> None:
