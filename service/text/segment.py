@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Final, Literal, NamedTuple
 
+import regex
+
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
+# Not the signs of trade marks and copyright, which belong to a name.
+_PICTOGRAPHS: Final = regex.compile(
+    r"(?:[[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]--[©®™]]|[0-9#*]\ufe0f?\u20e3"
+    r"|[\s\u200d\ufe0f\u20e3\U000e0020-\U000e007f])+",
+    regex.V1,
+)
+_MORE_MARKS: Final = regex.compile(r"(?:(?<=[?!？！])[?!？！]+|(?<=\.{3})\.+)$")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 
 STAND_IN: Final = "X"
@@ -175,19 +184,33 @@ Fits = Callable[[Segment], bool]
 
 
 def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> Segment:
-    """Make a segment of a part of a text and the terms in it."""
-    sentence = part.strip()
-    before = part[: part.index(sentence)]
-    inside = [term._replace(start=term.start - len(before), end=term.end - len(before)) for term in terms]
+    """Make a segment of a part of a text and the terms in it.
+
+    Emoji around the sentence and all but the first of its final marks (`???`) are not part of it: a model moves the
+    ones, and multiplies the others.
+    """
+    terms = [*terms]
+    start, end = _trimmed(part, 0, len(part))
+    while terms and terms[-1].end == end and _PICTOGRAPHS.fullmatch(part, terms[-1].start, end):
+        start, end = _trimmed(part, start, terms.pop().start)
+    while terms and terms[0].start == start and _PICTOGRAPHS.fullmatch(part, start, terms[0].end):
+        start, end = _trimmed(part, terms.pop(0).end, end)
+    if (more := _MORE_MARKS.search(part, start, end)) is not None:
+        end = more.start()
+    sentence = part[start:end]
+    inside = [term._replace(start=term.start - start, end=term.end - start) for term in terms]
     words = _without_copies(sentence, inside)
-    return Segment(
-        before,
-        sentence,
-        part[len(before) + len(sentence) :],
-        translatable=has_words(words),
-        capitals=restore_capitals and is_in_capitals(words),
-        terms=inside,
-    )
+    if not has_words(words):
+        start, end = _trimmed(part, 0, len(part))
+        return Segment(part[:start], part[start:end], part[end:], translatable=False)
+    capitals = restore_capitals and is_in_capitals(words)
+    return Segment(part[:start], sentence, part[end:], capitals=capitals, terms=inside)
+
+
+def _trimmed(part: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without the white space at its beginning and end."""
+    words = part[start:end]
+    return start + len(words) - len(words.lstrip()), start + max(len(words.rstrip()), len(words) - len(words.lstrip()))
 
 
 def with_single_spaces(text: str) -> str:
