@@ -17,6 +17,7 @@ from service.translation.preprocess import EncodedSegment, PivotSentence
 
 # Also matches the X of an x-ray: rayons X.
 _LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
+_FINAL_SIGNS: Final = re.compile(r"[^\w\s.,;:!?…)]+$")
 _APOSTROPHES: Final = ("'", "’")
 
 Spans = Sequence[tuple[int, int] | None]
@@ -150,11 +151,10 @@ class StreamingPostprocessor:
         follows = self._segment.sentence[term.end : term.end + 1]
         if term.is_copy and text[:1].isspace() and follows and is_word_character(follows):
             return text[1:]
-        if not text[:1].isalnum() or is_unspaced(text[:1]):
-            return text
-        if not term.is_copy:
-            return "".join(dropwhile(str.isalnum, text))
-        return " " + text if follows.isspace() else text
+        if not term.is_copy and not is_unspaced(text[:1]):
+            signs = _FINAL_SIGNS.search(self._segment.sentence, term.start, term.end)  # of C++ the model writes + again
+            return "".join(dropwhile(lambda each: each.isalnum() or (signs is not None and each in signs[0]), text))
+        return " " + text if text[:1].isalnum() and not is_unspaced(text[:1]) and follows.isspace() else text
 
     def _term_text(self, has_space: bool, term: Term) -> str:
         """Return a term's translation, with a space before it if the model wrote one and it does not belong there."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from model.checkpoint_config import load_config
 from service.settings import EMBEDDED_MODELS, Settings
 from tests.conftest import forget_sums
 from tests.system.conftest import Server, StartServer, run_server
@@ -53,6 +54,38 @@ def test_both_directions(both: Server) -> None:
 def test_quotes_around_what_is_copied(both: Server, source: str, text: str, target: str, expected: str) -> None:
     """French writes spaces within its quotation marks, English none."""
     assert _translated(both, q=text, source=source, target=target)["translatedText"] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "target", "expected"),
+    [
+        ("en", "WHAT???", "fr", "QUOI ???"),
+        ("fr", "Pourquoi ???", "en", "Why???"),
+        (
+            "en",
+            r"Delete this file?\nThis cannot be undone.",
+            "fr",
+            r"Supprimer ce fichier ?\nCela ne peut pas être annulé.",
+        ),
+        ("en", "{0} <{1}> wrote:", "fr", "{0} <{1}> écrit :"),
+        ("en", "%s (%s) replied:", "fr", "%s (%s) a répondu :"),
+        ("en", "So funny 😂", "fr", "Si drôle 😂"),
+    ],
+)
+def test_signs_that_a_model_would_multiply_or_move(
+    both: Server, source: str, text: str, target: str, expected: str
+) -> None:
+    assert _translated(both, q=text, source=source, target=target)["translatedText"] == expected
+
+
+def test_a_term_that_ends_with_a_sign_is_written_once(both: Server) -> None:
+    found = _translated(both, q="I like C++.", source="en", target="fr", glossary={"C++": "C plus plus"})
+    assert found["translatedText"] == "J'aime C plus plus."
+
+
+def test_sentences_are_cut_where_the_models_begin_to_lose_words() -> None:
+    """They have read few that are longer."""
+    assert [load_config(path).max_sentence_tokens for path in EMBEDDED_MODELS] == [64, 64]
 
 
 def test_a_quotation_may_begin_in_the_target_prefix(both: Server) -> None:
