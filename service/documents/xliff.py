@@ -6,9 +6,9 @@ from typing import Final
 import regex
 
 from service.documents.paragraph import ReadOptions
-from service.documents.passages import Passage, escaped_tags, paired, plain_items
+from service.documents.passages import Passage, paired
 from service.documents.tagged import Close, Item, Object, Open
-from service.documents.xml_strings import Element, elements, local
+from service.documents.xml_strings import Element, as_section, elements, is_section, local, text_items
 from service.documents.xml_text import XmlKind, XmlToken, escape_text, tokens
 from service.text.placeholders import is_icu_message
 from service.text.segment import has_words
@@ -136,7 +136,9 @@ def _content(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> Pa
     if is_icu_message(text.strip()) or not has_words(text):
         return Passage((place, place), literal=_raw(inside))
     items = paired(list(_items(inside, keeps_space=keeps_space)), _mark)
-    return Passage((place, place), context="entry", items=items, write_text=escape_text, is_in_place=False)
+    encode = as_section if is_section(inside) else str
+    found = Passage((place, place), context="entry", items=items, write_text=escape_text)
+    return found._replace(encode=encode, is_in_place=False)
 
 
 def _is_segment(token: XmlToken) -> bool:
@@ -150,6 +152,7 @@ def _is_translated(unit: XmlToken, target: Sequence[XmlToken]) -> bool:
 
 def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
     raw, depth = "", 0  # of the object that is open
+    is_whole = is_section(inside)
     for token in inside:
         if depth or not (token.kind is XmlKind.TEXT or local(token) in _WRAPPERS) or _is_protected(token):
             raw += token.raw
@@ -159,7 +162,7 @@ def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
                 raw = ""
         elif token.kind is XmlKind.TEXT:
             text = token.text if keeps_space else _SPACE.sub(" ", token.text)
-            yield from escaped_tags(plain_items(text), escape_text)
+            yield from text_items(text, has_sections=token.is_section and not is_whole)
         elif token.kind is XmlKind.EMPTY:
             yield Object([token.raw])
         else:

@@ -12,7 +12,7 @@ import regex
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, escaped_tags, plain_items
 from service.documents.tagged import Close, Item, Object, Open
-from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, tokens
+from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, section, tokens, unescape
 from service.errors import InvalidRequest
 
 _SPACE: Final = regex.compile(r"\s+")
@@ -46,14 +46,19 @@ class Element(NamedTuple):
     def text(self) -> str:
         return "".join(token.text for token in self.inside)
 
+    @property
+    def encode(self) -> Callable[[str], str]:
+        """Writes its text, which comes escaped, as it stands in the document."""
+        return as_section if is_section(self.inside) else str
+
     def items(self, read: Callable[[str], str] = str, *, keeps_lines: bool = False) -> list[Item]:
         """Return the content; elements around words are wrappers, other ones objects."""
         found: list[Item] = []
+        is_whole = is_section(self.inside)
         for token in self.inside:
             if token.kind is XmlKind.TEXT:
                 text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
-                # Tags of HTML that are escaped, or stand in CDATA, are escaped again.
-                found += escaped_tags(plain_items(text), escape_text)
+                found += text_items(text, has_sections=token.is_section and not is_whole)
             elif token.kind is XmlKind.OPEN and local(token) not in ("g", "ph", "bpt", "ept", "it"):
                 found.append(Open(token.raw))
             elif token.kind is XmlKind.CLOSE and local(token) not in ("g", "ph", "bpt", "ept", "it"):
@@ -66,6 +71,22 @@ class Element(NamedTuple):
 def local(token: XmlToken) -> str:
     """Return the name of an element without its namespace."""
     return token.name.rpartition(":")[2]
+
+
+def is_section(inside: Sequence[XmlToken]) -> bool:
+    """Return True if all text of an element stands in CDATA sections."""
+    texts = [token for token in inside if token.text.strip() or token.kind is not XmlKind.TEXT]
+    return bool(texts) and all(token.is_section for token in texts)
+
+
+def as_section(escaped: str) -> str:
+    """Write escaped text as a CDATA section."""
+    return section(unescape(escaped))
+
+
+def text_items(text: str, *, has_sections: bool) -> list[Item]:
+    """Split a text; its tags of HTML are escaped again, or stand in CDATA sections."""
+    return escaped_tags(plain_items(text), section if has_sections else escape_text)
 
 
 def elements(text: str, names: frozenset[str], root: str) -> Iterator[Element]:
@@ -110,7 +131,7 @@ def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
         is_quoted = _ANDROID_QUOTED.fullmatch(text, *found.place) is not None
         found = _without_quotes(text, found) if is_quoted else found
         items = found.items(lambda each: _ANDROID_ESCAPE.sub(r"\1", each), keeps_lines=is_quoted)
-        yield Passage(found.place, context="entry", items=items, write_text=_android)
+        yield Passage(found.place, encode=found.encode, context="entry", items=items, write_text=_android)
 
 
 def _without_quotes(text: str, found: Element) -> Element:
@@ -134,7 +155,8 @@ def read_resx(text: str, _: ReadOptions) -> Iterator[Passage]:
 
 
 def _entry(found: Element, *, keeps_lines: bool = True) -> Passage:
-    return Passage(found.place, context="entry", items=found.items(keeps_lines=keeps_lines), write_text=escape_text)
+    items = found.items(keeps_lines=keeps_lines)
+    return Passage(found.place, encode=found.encode, context="entry", items=items, write_text=escape_text)
 
 
 def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
@@ -149,7 +171,7 @@ def read_ttml(text: str, options: ReadOptions) -> Iterator[Passage]:
     if options.target and (language := _TTML_LANGUAGE.search(text)):
         yield Passage(language.span(1), literal=options.target)
     for found in elements(text, frozenset({"p"}), "tt"):
-        yield Passage(found.place, context="cue", items=found.items(), write_text=escape_text)
+        yield _entry(found, keeps_lines=False)._replace(context="cue")
 
 
 def read_ts(text: str, _: ReadOptions) -> Iterator[Passage]:

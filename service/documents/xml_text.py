@@ -63,6 +63,11 @@ class XmlToken(NamedTuple):
             yield found[1], *found.span(2 if found[2] is not None else 3)
 
     @property
+    def is_section(self) -> bool:
+        """True for a CDATA section."""
+        return self.raw.startswith("<![CDATA[")
+
+    @property
     def spelled(self) -> str:
         """The name of an element as it is spelled."""
         return self.raw.lstrip("</").rstrip("/>").split(maxsplit=1)[0]
@@ -172,3 +177,8 @@ def escape_attribute(text: str) -> str:
 def escape_text(text: str) -> str:
     """Escape the text of an element; characters that XML forbids are left out."""
     return escape(_FORBIDDEN.sub("", text), quote=False)
+
+
+def section(text: str) -> str:
+    """Write a CDATA section, or two if its end is in the text; characters that XML forbids are left out."""
+    return f"<![CDATA[{_FORBIDDEN.sub('', text).replace(']]>', ']]]]><![CDATA[>')}]]>"

@@ -67,6 +67,8 @@ _UNITS = (
             '<source>see <x id="START_LINK"/>a<x id="CLOSE_LINK"/></source>',
             '<target>SEE <x id="START_LINK"/>A<x id="CLOSE_LINK"/></target>',
         ),
+        ("<source><![CDATA[a <b>b</b> & c]]></source>", "<target><![CDATA[A <b>B</b> & C]]></target>"),
+        ("<source><![CDATA[<b>]]>a &amp; b</source>", "<target><![CDATA[<b>]]>A &amp; B</target>"),
         ("<source>{n, plural, one {a} other {b}}</source>", ""),
         ('<source>a <g id="1"></g> b</source>', '<target>A <g id="1"></g> B</target>'),
     ],
@@ -117,6 +119,12 @@ def test_an_end_never_comes_before_its_beginning(rewrite: Rewrite) -> None:
     written = rewrite("a.xlf", _UNITS.format(source), lambda _: "</g2>c<g2> a").decode()
     target = written.partition("<target>")[2]
     assert 0 <= target.find("<bpt") < target.find("<ept")
+
+
+def test_a_section_ends_where_its_text_does(rewrite: Rewrite) -> None:
+    file = "<resources><string name='a'><![CDATA[{}]]></string></resources>"
+    written = rewrite("a.xml", file.format("<b>it</b>"), lambda _: "<g1>l'a[0]]</g1>]]&gt;&amp;").decode()
+    assert written == file.format("<b>l\\'a[0]]</b>]]]]><![CDATA[>&")
 
 
 TS = (

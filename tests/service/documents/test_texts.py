@@ -62,6 +62,12 @@ CASES: dict[str, tuple[str, ...]] = {
         .replace("file<", "FILE<")
         .replace('"a  <b>b<', '"A  <b>B<'),
     ),
+    "android with sections": (
+        "a.xml",
+        "<resources><string name='a'><![CDATA[«see» <a href='x'>«this»</a> «& so»]]></string><string name='b'>«a»"
+        "<![CDATA[<b>]]>«b»<![CDATA[</b>]]></string><string name='c'>\"<![CDATA[«a»  <b>«b»</b>]]>\"</string>"
+        "</resources>",
+    ),
     "resx": (
         "a.resx",
         '<root><resheader name="version"><value>two</value></resheader><data name="a"><value>«one»\n'
