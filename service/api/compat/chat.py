@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from service.access.charges import Streamed
 from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
-from service.api.context import ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, errors_of
 from service.api.request_body import body_of, parse_body
 from service.api.sse import TranslationStream
@@ -36,7 +36,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     "/chat/completions",
     summary="As OpenAI's chat: translate the last message of a user",
     response_class=JSONResponse,
-    responses={**errors_of(ChatError, *_CALLER_ERRORS, 400, 500, 504), 200: _ANSWERS},
+    responses={**errors_of(ChatError, *_CALLER_ERRORS, 400, 404, 500, 504), 200: _ANSWERS},
     openapi_extra=body_of(ChatRequest),
 )
 async def completions(request: Request, service: ServiceDependency, caller: CallerDependency) -> Response:
@@ -46,8 +46,7 @@ async def completions(request: Request, service: ServiceDependency, caller: Call
     array = body.array()
     texts = [body.text()] if array is None else array.texts()
     await service.check_open()
-    with service.choosing_model():
-        source, target = direction_of(service.translator, body.model)
+    source, target = _chosen(service, body.model)
     async with AsyncExitStack() as stack:
         if body.stream:
             stack.enter_context(service.access.stream(caller))
@@ -86,11 +85,7 @@ async def describe_model(service: ServiceDependency, caller: CallerDependency, m
     """Return a model, by any name that completions accept."""
     if len(model) > LONGEST_MODEL:
         raise UnknownModel(model)
-    try:
-        with service.choosing_model():
-            direction_of(service.translator, model)
-    except InvalidRequest:
-        raise UnknownModel(model) from None
+    _chosen(service, model)
     return _model(model)
 
 
@@ -132,6 +127,15 @@ class Chunks(NamedTuple):
     def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
         head = _head(self.request.model, self.identifier, "chat.completion.chunk")
         return b"data: %s\n\n" % msgspec.json.encode(head | {"choices": choices} | more)
+
+
+def _chosen(service: ServiceContext, model: str) -> tuple[str, str]:
+    """Return the source and target of a model. Raises `UnknownModel`, and `NotReady` if it may come."""
+    try:
+        with service.choosing_model():
+            return direction_of(service.translator, model)
+    except InvalidRequest:
+        raise UnknownModel(model) from None
 
 
 def direction_of(translator: Translator, model: str) -> tuple[str, str]:
