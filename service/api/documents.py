@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -46,6 +46,11 @@ _PROGRESS: Final[Responses] = {
 }
 
 
+def _joined(value: object) -> object:
+    """Join the values of a field that was sent several times."""
+    return ",".join(value) if isinstance(value, list) and value else value
+
+
 class FileForm(RequestBody):
     """The form of LibreTranslate with additional fields. Unknown fields are refused."""
 
@@ -53,8 +58,10 @@ class FileForm(RequestBody):
 
     source: LanguageCode = Field(default="auto", description="as in `/translate`; auto detects one for the document")
     target: LanguageCode = Field(description="as in `/translate`", examples=["fr"])
-    columns: str = Field(
-        default="", max_length=2_000, description="names or numbers of the columns of a csv or tsv, with commas between"
+    columns: Annotated[str, BeforeValidator(_joined)] = Field(
+        default="",
+        max_length=2_000,
+        description="names or numbers of the columns of a csv or tsv, with commas between, or a field for each",
     )
     output_format: str = Field(
         default="", max_length=16, description="for a format that cannot be written, such as pdf: docx or md"

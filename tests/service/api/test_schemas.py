@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from service.api.deepl.fields import DeepLRequest
 from service.api.deepl.glossaries import GlossaryRequest
+from service.api.documents import FileForm
 from service.api.field_types import Word, has_more_values
 from service.api.languages import DetectRequest
 from service.api.translate_request import TranslateRequest
@@ -23,6 +24,12 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
     """The translator refuses more alternatives than the widest beam."""
     request = TranslateRequest(q="Yes.", source="en", target="fr", alternatives=alternatives)
     assert request.options(max_beam_size=limit).beam.size == size
+
+
+@pytest.mark.parametrize("columns", ["name, 3", ["name", "3"], ["name,", " 3"]])
+def test_columns_are_a_field_with_commas_or_a_field_for_each(columns: str | list[str]) -> None:
+    form = FileForm.model_validate({"target": "fr", "columns": columns})
+    assert form.wanted().columns == ("name", "3")
 
 
 _WRONG = {
