@@ -3,8 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from html import unescape
+from typing import Final
+
+import regex
 
 from service.documents.paragraph import Kept, Paragraph, Piece
+
+_PLACEHOLDER: Final = regex.compile(r"(?<!%)%[-+#0']?[0-9.]*(?:hh?|ll?|[zjtqL])?[@sSdiufFeEgGxXoacCp]")
+"""A placeholder of printf without a number: programs fill them in their order."""
+_MOST_SHOWN: Final = 10
+_LONGEST_SHOWN: Final = 80
 
 
 @dataclass
@@ -24,6 +33,7 @@ class Report:
     def add(self, pieces: Iterable[Piece]) -> None:
         """Count the texts of a part, after they were translated."""
         translated, left = Counter(self.translated), Counter(self.left)
+        moved: list[str] = []
         for piece in _all(pieces):
             if isinstance(piece, Kept):
                 left[piece.reason] += 1
@@ -32,6 +42,13 @@ class Report:
             elif isinstance(piece, Paragraph):
                 translated[piece.context] += 1
                 self.without_inner_tags += piece.is_plain
+                if piece.context == "entry" and _has_moved_placeholders(piece):
+                    moved.append(unescape(piece.markup)[:_LONGEST_SHOWN])
+        if moved:
+            shown = "; ".join(moved[:_MOST_SHOWN]) + ("; ..." if len(moved) > _MOST_SHOWN else "")
+            self.warnings.append(
+                f"{_counted(len(moved), 'text')} with placeholders in another order, which can crash programs: {shown}"
+            )
         self.translated, self.left = dict(translated), dict(left)
 
     def in_words(self) -> list[str]:
@@ -46,6 +63,11 @@ class Report:
                 f"{_counted(self.without_inner_tags, 'block')} translated without inner tags: compare the formatting"
             )
         return [*lines, *self.warnings]
+
+
+def _has_moved_placeholders(paragraph: Paragraph) -> bool:
+    before, after = (_PLACEHOLDER.findall(text) for text in (paragraph.markup, paragraph.translation or ""))
+    return before != after and sorted(before) == sorted(after)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,9 +1,12 @@
 """Paragraphs as HTML with inline tags, and back."""
 
+from html import unescape
+
 import pytest
 
 from service.documents.paragraph import Batch, Paragraph, advance, translating
 from service.documents.passages import inline_paragraph, plain_items
+from service.documents.report import Report
 from service.documents.tagged import Close, Item, Object, Open, Run, Words
 
 BOLD = Run("<b>", "</b>")
@@ -120,3 +123,22 @@ def test_damaged_structure_is_translated_again_without_tags() -> None:
     assert second == Batch(["a b"], 0)
     assert advance(rounds, ["A B"]) is None
     assert [(one.render(), one.is_plain) for one in found] == [("A B!", True), ("<b>C</b>", False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "is_warning"),
+    [
+        ("%d &lt; %s", "%s > %d", True),
+        ("%5.2lf %@", "%@ %5.2lf", True),
+        ("%1$d %2$s", "%2$s %1$d", False),
+        ("%d %%s %s", "%%s %d %s", False),
+        ("%(a)d %(b)s", "%(b)s %(a)d", False),
+    ],
+)
+def test_placeholders_in_another_order_are_a_warning(text: str, translation: str, is_warning: bool) -> None:
+    entry = Paragraph([text], text, len(text), str, context="entry")
+    entry.accept(translation)
+    report = Report()
+    report.add([entry])
+    problem = "1 text with placeholders in another order, which can crash programs: "
+    assert report.warnings == [problem + unescape(text)] * is_warning
