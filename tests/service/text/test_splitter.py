@@ -128,6 +128,20 @@ def test_sentences_lines_bullets_and_space() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("😂 So funny 😂!!! 😘 😘", "😂 ⟦So funny 😂!⟧!! 😘 😘"),
+        ("1️⃣ Really?! 🇫🇷", "1️⃣ ⟦Really?⟧! 🇫🇷"),
+        ("Well......", "⟦Well...⟧..."),
+        ("I like Dragoman™", "⟦I like Dragoman™⟧"),
+        ("5 😂", "5 😂"),
+    ],
+)
+def test_emoji_and_repeated_marks_around_a_sentence_are_not_read(text: str, expected: str) -> None:
+    assert "".join(_translated(text, 100)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         (r"Delete it?\nThis is final.\n", r"⟦Delete it?⟧\n⟦This is final.⟧\n"),
         (r"- Error:\tfile not found\n\n  try again", r"- ⟦Error:⟧\t⟦file not found⟧\n\n  ⟦try again⟧"),
         (r"The file C:\temp\new is gone.", r"⟦The file C:\temp\new is gone.⟧"),
