@@ -229,6 +229,9 @@ def test_by_deepl_s_client(documents_server: Server, tmp_path: Path) -> None:
     wrong = deepl.DocumentHandle(handle.document_id, "wrong")
     with pytest.raises(deepl.DeepLException):
         client.translate_document_get_status(wrong)
+    nameless = io.BytesIO(REPORT.read_bytes())
+    with pytest.raises(deepl.DeepLException, match=r"filename: 'file' has no extension.* only with str and bytes"):
+        client.translate_document(nameless, io.BytesIO(), target_lang="FR", filename="report.docx")
     status = client.translate_document_wait_until_done(handle)
     assert (status.done, status.billed_characters) == (True, 295)
     client.translate_document_download(handle, io.BytesIO())

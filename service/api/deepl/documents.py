@@ -37,6 +37,10 @@ class DeepLForm(RequestBody):
     def wanted(self, file_name: str) -> Wanted:
         """Return the fields about the document. Raises `InvalidRequest`."""
         name = self.filename or file_name
+        if "." not in name:
+            # A file object without a name is sent as "file", whatever `filename` the client was given for it.
+            problem = f"{name[:64]!r} has no extension, which tells the format; DeepL's client for Python sends"
+            raise InvalidRequest("filename", f"{problem} `filename` only with str and bytes")
         if self.formality in ("more", "less"):
             raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
         if self.glossary_id and not self.source_lang:
