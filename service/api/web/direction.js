@@ -56,17 +56,20 @@ export class Direction {
     this.onChange();
   }
 
-  /**
-   * Choose the target for a text in a language where nobody has chosen one: what the browser prefers, or the only one.
-   * Returns whether it is another than before.
-   */
+  /** The target for a text in a language: where nobody has chosen one, what the browser prefers, or the only one. */
+  targetFor(found) {
+    const { source, target } = this.chosen;
+    if (this.isChosen || source !== AUTOMATIC) return target;
+    const targets = this.languages.targetsOf(found);
+    const [best = target] = targets.length > 1 ? preferred(targets) : targets;
+    return best;
+  }
+
+  /** Choose the target for a text in a language. Returns whether it is another than before. */
   suit(found) {
-    const { languages } = this;
-    if (this.isChosen || languages.source !== AUTOMATIC) return false;
-    const targets = languages.targetsOf(found);
-    const [best = languages.target] = targets.length > 1 ? preferred(targets) : targets;
-    if (best === languages.target) return false;
-    languages.choose({ target: best });
+    const target = this.targetFor(found);
+    if (target === this.chosen.target) return false;
+    this.languages.choose({ target });
     return true;
   }
 

@@ -7,9 +7,12 @@ import { number, t } from "./texts.js";
 const $ = (id) => document.getElementById(id);
 
 export class DocumentView {
-  /** `chosen` returns the languages and the key of the page; `wordsOf` says an error. */
-  constructor({ chosen, wordsOf }) {
-    Object.assign(this, { chosen, wordsOf });
+  /**
+   * `chosen` returns the languages and the key of the page, `targetFor(language)` the target for a document in a
+   * language; `wordsOf` says an error.
+   */
+  constructor({ chosen, targetFor, wordsOf }) {
+    Object.assign(this, { chosen, targetFor, wordsOf });
     this.job = null;
     this.offered = false;
     $("file").addEventListener("change", () => this.send($("file").files[0]));
@@ -38,16 +41,25 @@ export class DocumentView {
     await this.cancel();
     $("document-error").textContent = "";
     const { source, target } = this.chosen();
-    const body = new FormData();
-    for (const [name, value] of Object.entries({ source, target, file })) body.append(name, value);
-    this.show({ state: "queued", name: file.name, characters: 0, characters_done: 0 });
     try {
-      this.job = await (await this.request("documents", { method: "POST", body })).json();
+      await this.upload({ source, target, file });
+      const better = this.targetFor(this.job.source);
+      if (better !== target) {
+        await this.cancel();
+        await this.upload({ source, target: better, file });
+      }
       await this.follow(this.job.id);
     } catch (error) {
       this.fail(error);
     }
     $("file").value = "";
+  }
+
+  async upload(fields) {
+    const body = new FormData();
+    for (const [name, value] of Object.entries(fields)) body.append(name, value);
+    this.show({ state: "queued", name: fields.file.name, characters: 0, characters_done: 0 });
+    this.job = await (await this.request("documents", { method: "POST", body })).json();
   }
 
   /** Show the progress until the end, over as many connections as it takes. */

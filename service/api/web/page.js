@@ -75,7 +75,11 @@ const correction = new Correction(
   { edit: $("edit"), undo: $("undo"), suggest: $("suggest"), keep: $("keep-term") },
   { onChange: changed, onSuggest: suggest, onTerm: offerTerm },
 );
-const documents = new DocumentView({ chosen: () => ({ ...direction.chosen, key: api.key }), wordsOf });
+const documents = new DocumentView({
+  chosen: () => ({ ...direction.chosen, key: api.key }),
+  targetFor: (language) => direction.targetFor(language),
+  wordsOf,
+});
 const voices = [
   new SpeechButton($("listen-source"), () => ({ text: source.text, language: direction.known.source })),
   new SpeechButton($("listen"), () => ({ text: target.text, language: direction.chosen.target })),

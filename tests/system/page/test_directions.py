@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from service.settings import EMBEDDED_MODELS
 from tests.system.browser import needs_chromium
@@ -69,6 +69,17 @@ def test_a_newcomer_s_text_is_translated_whatever_the_browser_prefers(browser: B
     page.reload()
     translate(page, FRENCH)
     expect(page.locator("#to")).to_have_value("en")
+    context.close()
+
+
+def test_a_newcomer_s_document_too(browser: Browser, both: Server) -> None:
+    context, page = _open(browser, both, "en-US")
+    for text, name in ((ENGLISH, "words.fr.txt"), (FRENCH, "words.en.txt")):
+        file = FilePayload(name="words.txt", mimeType="text/plain", buffer=text.encode())
+        page.get_by_label("Translate a document").set_input_files(file)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download").click()
+        assert download.value.suggested_filename == name
     context.close()
 
 
