@@ -14,6 +14,7 @@ export class DocumentView {
   constructor({ chosen, targetFor, wordsOf }) {
     Object.assign(this, { chosen, targetFor, wordsOf });
     this.job = null;
+    this.sending = null;
     this.offered = false;
     $("file").addEventListener("change", () => this.send($("file").files[0]));
     $("document-cancel").addEventListener("click", () => this.cancel());
@@ -39,27 +40,28 @@ export class DocumentView {
   async send(file) {
     if (!file) return;
     await this.cancel();
+    const { signal } = (this.sending = new AbortController());
     $("document-error").textContent = "";
     const { source, target } = this.chosen();
     try {
-      await this.upload({ source, target, file });
+      await this.upload({ source, target, file }, signal);
       const better = this.targetFor(this.job.source);
       if (better !== target) {
-        await this.cancel();
-        await this.upload({ source, target: better, file });
+        await this.delete();
+        await this.upload({ source, target: better, file }, signal);
       }
       await this.follow(this.job.id);
     } catch (error) {
-      this.fail(error);
+      if (!signal.aborted) this.fail(error);
     }
     $("file").value = "";
   }
 
-  async upload(fields) {
+  async upload(fields, signal) {
     const body = new FormData();
     for (const [name, value] of Object.entries(fields)) body.append(name, value);
     this.show({ state: "queued", name: fields.file.name, characters: 0, characters_done: 0 });
-    this.job = await (await this.request("documents", { method: "POST", body })).json();
+    this.job = await (await this.request("documents", { method: "POST", body, signal })).json();
   }
 
   /** Show the progress until the end, over as many connections as it takes. */
@@ -84,7 +86,7 @@ export class DocumentView {
     const { key } = this.chosen();
     const all = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
     const onWait = () => ($("document-words").textContent = t("The server does not answer. Trying again …"));
-    return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait }));
+    return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait, signal: options.signal }));
   }
 
   show({ state, name, characters, characters_done: done, seconds_left: seconds, report }) {
@@ -106,10 +108,16 @@ export class DocumentView {
     $("document-error").textContent = this.wordsOf(error);
   }
 
+  /** Give the document up, also while it is sent. */
   async cancel() {
+    this.sending?.abort();
+    $("document-state").hidden = true;
+    await this.delete();
+  }
+
+  async delete() {
     const job = this.job;
     this.job = null;
-    $("document-state").hidden = true;
     // It may be gone already.
     if (job) await this.request(`documents/${job.id}`, { method: "DELETE" }).catch(() => null);
   }

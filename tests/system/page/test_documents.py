@@ -56,6 +56,15 @@ def test_a_document_is_cancelled(page: Page) -> None:
     expect(page.locator("#document-state")).to_be_hidden()
 
 
+def test_a_document_is_cancelled_while_it_is_sent(page: Page) -> None:
+    page.route("**/documents", lambda _: None)  # it never arrives
+    page.evaluate(_DROP, "I see a cat.")
+    with page.expect_event("requestfailed"):
+        page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#document-state")).to_be_hidden()
+    expect(page.locator("#document-error")).to_be_empty()
+
+
 def test_a_refusal_is_shown(page: Page, complaints: list[str], tmp_path: Path) -> None:
     document = tmp_path / "words.pdf"
     document.write_text("%PDF")
