@@ -30,6 +30,7 @@ def test_it_fits(browser: Browser, server: Server, viewport: ViewportSize, schem
     page = listened(context.new_page(), complaints)
     page.goto("/")
     assert width_of(page) == viewport["width"]
+    expect(page.locator("#from")).to_have_css("text-overflow", "ellipsis")
     open_inside(page)
     page.locator("#text").fill("The old man is waiting for the house near the river. " * 3 + "x" * 60)
     wait_until_done(page)
