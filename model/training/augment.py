@@ -32,6 +32,8 @@ _SMALL_WORDS: Final = frozenset("a an and as at but by for from in of on or the 
 _EMOJI: Final = "😀 😂 😊 😍 😉 😢 😡 👍 👎 👏 🙏 💪 🎉 🔥 ❤️ ✨ 🚀 ✅ ❌ ⚠️ 📧 📅 🐱 🐶 🍕 ☕ 🌍 ☀️ 🎵 🏠".split()
 _QUOTES: Final = {"fr": "« {} »", "es": "«{}»", "de": "„{}“"}
 _SOURCE_QUOTES: Final = ['"{}"', "“{}”", "'{}'", "‘{}’"]
+# Those of the language, as printed and as typed.
+_OWN_SOURCE_QUOTES: Final = {"fr": ["« {} »", "«{}»"], "es": ["«{}»"], "de": ["„{}“", "»{}«"]}
 _CURRENCIES: Final = ["USD", "EUR", "GBP"]
 _TOPLEVEL: Final = "com org net fr ca io eu".split()
 _PLACEHOLDERS: Final = "{NAME} {NAME} {{NAME}} %(NAME)s ${NAME} $NAME <NAME> [NAME] %s %d %1$s {}".split()
@@ -107,7 +109,7 @@ def _no_apostrophes(pair: Pair, context: Context) -> Pair | None:
 
 
 def _quotes(pair: Pair, context: Context) -> Pair | None:
-    opened = context.choice(_SOURCE_QUOTES)
+    opened = context.choice([*_SOURCE_QUOTES, *_OWN_SOURCE_QUOTES.get(context.languages[0], [])])
     return Pair(opened.format(pair.source), _QUOTES.get(context.languages[1], "“{}”").format(pair.target))
 
 

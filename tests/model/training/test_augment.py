@@ -15,9 +15,9 @@ ENGLISH_FRENCH = Direction(source="en", target="fr")
 PAIR = Pair("Tom saw 12 cats.", "Tom a vu 12 chats.")
 
 
-def _changed(kind: str, pair: Pair, times: int = 1) -> list[Pair]:
-    """Yield the changed pair, each time that the kind applies."""
-    augmenter = Augmenter(AugmentConfig.model_validate({kind: 1.0}), ENGLISH_FRENCH, frozenset({"Tom", "Anna"}))
+def _changed(kind: str, pair: Pair, times: int = 1, direction: Direction = ENGLISH_FRENCH) -> list[Pair]:
+    """Return the changed pairs, as often as the kind applies."""
+    augmenter = Augmenter(AugmentConfig.model_validate({kind: 1.0}), direction, frozenset({"Tom", "Anna"}))
     random = np.random.default_rng(1)
     changed = (augmenter.change(pair, augmenter.draw(random), random) for _ in range(times))
     return [each for each in changed if each is not None]
@@ -41,6 +41,9 @@ def test_quotes_are_those_of_the_language() -> None:
     [changed] = _changed("quotes", PAIR)
     assert changed.source[1:-1] == PAIR.source
     assert changed.target == f"« {PAIR.target} »"
+    french = _changed("quotes", Pair("Oui.", "Yes."), 200, Direction(source="fr", target="en"))
+    sources = {"« Oui. »", "«Oui.»", '"Oui."', "“Oui.”", "'Oui.'", "‘Oui.’"}
+    assert {*french} == {Pair(source, "“Yes.”") for source in sources}
 
 
 def test_the_same_emoji_ends_both_sides() -> None:
