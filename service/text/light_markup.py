@@ -55,6 +55,7 @@ class _Tag(NamedTuple):
     end: int
     kind: TokenKind
     name: str
+    is_empty: bool = False
 
 
 def split_light_markup(text: str, language: str, splitter: Splitter) -> Iterator[Segment]:
@@ -126,7 +127,7 @@ def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
         if done < tag.start:
             yield Fragment(text[done : tag.start], text[done : tag.start])
         raw = text[tag.start : tag.end]
-        yield Fragment("", raw, Token(tag.kind, raw, tag.name))
+        yield Fragment("", raw, Token(tag.kind, raw, tag.name, tag.is_empty))
         done = tag.end
     if done < len(text):
         yield Fragment(text[done:], text[done:])
@@ -173,7 +174,7 @@ def _single_marks(text: str) -> Iterator[_Tag]:
     verbatim = find_verbatim(text)
     for each in found:
         if not any(start <= each.start() < end for start, end in verbatim):
-            yield _Tag(each.start(), each.end(), TokenKind.OPEN, each[0])
+            yield _Tag(each.start(), each.end(), TokenKind.OPEN, each[0], is_empty=True)
 
 
 def _is_text(start: int, end: int, verbatim: Sequence[tuple[int, int]]) -> bool:

@@ -36,7 +36,7 @@ def split_run(
             after="",
             raw=source_map.raw(start, end, inner),
             terms=terms,
-            marks=to_marks(tags_outside(found.terms, start, inner), start),
+            marks=to_marks(tags_outside(found.terms, start, inner), start, end - start),
             encoding=encoding,
         )
         ended, trailing = end, own[last:]
@@ -81,23 +81,32 @@ def inner_range(tags: Sequence[PlacedTag], start: int, end: int) -> tuple[int, i
     return first, last
 
 
-def to_marks(tags: Sequence[PlacedTag], offset: int) -> list[Mark]:
-    """Convert tags to nested marks; a tag without a partner, or nested too deep, is a mark by itself."""
+def to_marks(tags: Sequence[PlacedTag], offset: int, length: int) -> list[Mark]:
+    """Convert the tags of a sentence of `length` characters to nested marks.
+
+    An element that ends behind the sentence is a mark up to its end, and its closing tag stays there. Any other tag
+    without a partner, or nested too deep, is a mark by itself.
+    """
     partners = partners_of(tag.token for tag in tags)
     levels: list[list[Mark]] = [[]]
     opened: list[PlacedTag] = []
+
+    def close(place: int, closing: str) -> None:
+        inside, opening = levels.pop(), opened.pop()
+        levels[-1].append(Mark(opening.place - offset, place, opening.token.raw, closing, inside))
+
     for number, tag in enumerate(tags):
-        partner = partners.get(number)
-        if partner is not None and partner > number and len(levels) > _DEEPEST:
-            del partners[number], partners[partner]
-            partner = None
-        place = tag.place - offset
-        if partner is None:
-            levels[-1].append(Mark(place, place, tag.token.raw))
-        elif partner > number:
+        partner, place = partners.get(number), tag.place - offset
+        is_open = tag.token.kind is TokenKind.OPEN and not tag.token.is_empty
+        if is_open and len(levels) <= _DEEPEST:
             opened.append(tag)
             levels.append([])
+        elif partner is None or is_open or tags[partner] not in opened:
+            levels[-1].append(Mark(place, place, tag.token.raw))
         else:
-            inside, opening = levels.pop(), opened.pop()
-            levels[-1].append(Mark(opening.place - offset, place, opening.token.raw, tag.token.raw, inside))
+            while opened[-1] is not tags[partner]:
+                close(place, "")
+            close(place, tag.token.raw)
+    while opened:
+        close(length, "")
     return levels[0]

@@ -291,6 +291,19 @@ def test_tags_follow_their_words(
     assert place_marks(sentence, marks, [Aligned(*part) for part in parts]) == expected
 
 
+@pytest.mark.parametrize(
+    ("html", "marks"),
+    [
+        ("<p>So <b>much fun 😍</b></p>", [Mark(3, 11, "<b>", "", [])]),
+        ("<p>A <i>red <b>cat. A</b> dog</i></p>", [Mark(2, 10, "<i>", "", [Mark(6, 10, "<b>", "", [])])]),
+        ("<p>A <b>cat</b> or <i>dog???</i></p>", [Mark(2, 5, "<b>", "</b>", []), Mark(9, 13, "<i>", "", [])]),
+    ],
+)
+def test_an_element_that_ends_behind_the_sentence_holds_its_words(html: str, marks: list[Mark]) -> None:
+    assert _split(html)[0].marks == marks
+    assert _translated(html) == re.sub("[a-z](?=[^<>]*(?:<|$))", lambda letter: letter[0].upper(), html)
+
+
 def test_sentences_without_spaces_get_a_separator_within_a_paragraph() -> None:
     html = "<p>你好。<b>今天</b>很好。</p><p>再见！<i>好。</i>好</p>"
     segments = list(split_html(html, "zh", Splitter(lambda segment: True, separator="|")))
