@@ -287,16 +287,9 @@ def find_breaks(text: str) -> Iterator[tuple[int, int]]:
     r"""Yield the spans of breaks that are written as escapes, such as `\n`, outside of other copied parts."""
     if "\\" not in text:
         return
-    others = sorted(
-        match.span() for name in _possible(text) if name != "escape" for match in _EXPRESSIONS[name].finditer(text)
-    )
-    number = covered = 0
-    for found in _BREAKS.finditer(text):
-        while number < len(others) and others[number][0] < found.end():
-            covered = max(covered, others[number][1])
-            number += 1
-        if covered <= found.start():
-            yield found.span()
+    others = (match for name in _possible(text) if name != "escape" for match in _EXPRESSIONS[name].finditer(text))
+    for found in _outside(_BREAKS.finditer(text), sorted(match.span() for match in others)):
+        yield found.span()
 
 
 def find_verbatim(text: str, unwritable: Unwritable | None = None, terms: Sequence[Term] = ()) -> list[tuple[int, int]]:
@@ -356,12 +349,15 @@ def find_tags(text: str) -> list[regex.Match[str]]:
     """Return the tags, in angle, square or curly brackets, in the order of the text; not those in code or a URL."""
     copied = (match for name in _possible(text) for match in _EXPRESSIONS[name].finditer(text))
     others = sorted(match.span() for match in copied if _TAG.fullmatch(match[0]) is None)
-    found: list[regex.Match[str]] = []
+    return [*_outside(_TAG.finditer(text), others)]
+
+
+def _outside(matches: Iterable[regex.Match[str]], others: Sequence[tuple[int, int]]) -> Iterator[regex.Match[str]]:
+    """Yield the matches that do not begin inside of the other spans; both come in the order of the text."""
     covered = number = 0
-    for tag in _TAG.finditer(text):
-        while number < len(others) and others[number][0] < tag.start():
+    for match in matches:
+        while number < len(others) and others[number][0] < match.start():
             covered = max(covered, others[number][1])
             number += 1
-        if covered <= tag.start():
-            found.append(tag)
-    return found
+        if covered <= match.start():
+            yield match
