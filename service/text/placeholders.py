@@ -195,6 +195,13 @@ SYNTAXES: Final = (
         ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30"),
     ),
     Syntax(
+        "qualified name",
+        r"(?<![\w.@/-])[a-z]\w{1,40}(?:\.[a-z]\w{0,40}){1,8}\.[A-Z]\w{1,60}\b",
+        r"[a-z0-9]\.[A-Z]",
+        ("java.util.logging.ConsoleHandler", "org.a.Name"),
+        ("It ends.Then another", "e.g. This", "at the end.See it"),
+    ),
+    Syntax(
         "UUID",
         r"\b(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
         "-[0-9a-fA-F]{4}-",
