@@ -1,1 +1,0 @@
-"""Kinds of users, one file each for `locust -f`; loadtest/README.md says what each is for."""
