@@ -15,7 +15,7 @@ from locust import events
 from locust.argument_parser import LocustArgumentParser
 from locust.stats import StatsEntry
 
-from loadtest.load.scenarios.users import FIRST_TOKEN, REFUSED, STREAM, PoissonUser, sentence
+from loadtest.load.users import FIRST_TOKEN, REFUSED, STREAM, PoissonUser, sentence
 from loadtest.metrics import Metrics
 
 

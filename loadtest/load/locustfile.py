@@ -5,7 +5,7 @@
 
 from locust import between, task
 
-from loadtest.load.scenarios.users import TranslatingUser, sentence
+from loadtest.load.users import TranslatingUser, sentence
 
 
 class StreamingUser(TranslatingUser):

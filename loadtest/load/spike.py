@@ -2,19 +2,13 @@
 
 from typing import Final
 
-from locust import LoadTestShape, between, task
+from locust import LoadTestShape
 
-from loadtest.load.scenarios.users import TranslatingUser, sentence
+from loadtest.load.locustfile import StreamingUser
+
+__all__ = ["Spike", "StreamingUser"]
 
 _TIMES: Final = 10
-
-
-class Spiking(TranslatingUser):
-    wait_time = between(0.2, 1.0)
-
-    @task
-    def translate(self) -> None:
-        self.read_stream(sentence())
 
 
 class Spike(LoadTestShape):

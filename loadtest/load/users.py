@@ -1,4 +1,4 @@
-"""The base of every scenario's users: read a stream, wait for JSON, leave early; and locust's rows for them."""
+"""The base of all load's users: read a stream, wait for JSON, leave early; and locust's rows for them."""
 
 import json
 import random

@@ -21,7 +21,7 @@ from loadtest.load import saturation
 from loadtest.load.saturation import Point
 from tests.system.conftest import Server, run_server
 
-SCENARIOS = Path(saturation.__file__).parent / "scenarios"
+LOAD = Path(saturation.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -43,42 +43,36 @@ def _locust(
 
 
 STREAM_ROWS = {"/translate (stream)", "time to first token", "inter-token time"}
-ROWS = {
-    "interactive": STREAM_ROWS,
-    "documents": {*STREAM_ROWS, "/translate (JSON)"},
-    "mixed": {*STREAM_ROWS, "/translate (JSON)"},
-    "spike": STREAM_ROWS,
-    "slow_readers": {"time to first token", "/translate (JSON)"},
-    "impatient": {*STREAM_ROWS, "/translate (left)"},
+JSON = "/translate (JSON)"
+SCENARIOS = {
+    "scenarios.py Interactive": STREAM_ROWS,
+    "scenarios.py Documents": {*STREAM_ROWS, JSON},
+    "scenarios.py Interactive Writers Arrays": {*STREAM_ROWS, JSON},
+    "scenarios.py SlowReaders JsonUser": {"time to first token", JSON},
+    "scenarios.py Impatient StreamingUser": {*STREAM_ROWS, "/translate (left)"},
+    "spike.py": STREAM_ROWS,
+    "locustfile.py": STREAM_ROWS,
 }
 
 
-def test_every_scenario_is_tested() -> None:
-    assert {file.stem for file in SCENARIOS.glob("*.py")} - {"__init__", "users"} == set(ROWS)
-
-
 @pytest.mark.parametrize(
-    "name", [name if name == "interactive" else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
+    "scenario",
+    [each if each.endswith("Interactive") else pytest.param(each, marks=pytest.mark.slow) for each in SCENARIOS],
 )
-def test_a_scenario_runs_and_nothing_fails(name: str, server: Server, tmp_path: Path) -> None:
+def test_a_scenario_runs_and_nothing_fails(scenario: str, server: Server, tmp_path: Path) -> None:
     cancelled = server.metric("dragoman_requests_total", 'outcome="cancelled"')
-    has_documents = name in ("mixed", "documents")
+    file, *classes = scenario.split()
+    has_documents = bool({"Documents", "Writers"} & {*classes})
     # So many that each kind has one, and so long that a slow machine has begun each, and ends long documents.
     patience = {"users": 8, "seconds": 8} if has_documents else {}
     options = ["--stop-timeout", "120"] if has_documents else []
-    rows = _locust(server, SCENARIOS / f"{name}.py", tmp_path / name, *options, **patience)
-    assert set(rows) >= ROWS[name]
+    rows = _locust(server, LOAD / file, tmp_path / "run", *options, *classes, **patience)
+    assert set(rows) >= SCENARIOS[scenario]
     assert all(int(row["Failure Count"]) == 0 for row in rows.values())
-    assert (tmp_path / f"{name}.html").stat().st_size > 0
-    if name == "impatient":
+    assert (tmp_path / "run.html").stat().st_size > 0
+    if "Impatient" in classes:
         assert server.metric("dragoman_requests_total", 'outcome="cancelled"') > cancelled
     server.wait_for_metric("dragoman_slots_used", 0)
-
-
-@pytest.mark.slow
-def test_the_locustfile_of_the_readme(server: Server, tmp_path: Path) -> None:
-    rows = _locust(server, SCENARIOS.parent / "locustfile.py", tmp_path / "users")
-    assert set(rows) >= STREAM_ROWS
 
 
 ROUNDING = 1e-9
