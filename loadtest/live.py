@@ -1,4 +1,7 @@
-"""Speakers at a server: how long an update takes, and whether committed text stays, whatever happens."""
+"""Speakers at a server of its own, for docs/live.md: `python -m loadtest.live --help`.
+
+`speakers` measures how long an update takes; `safety` checks that committed text stays, whatever happens.
+"""
 
 import asyncio
 import json
@@ -8,12 +11,14 @@ import random
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import numpy as np
+import typer
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from loadtest.local_server import Server
+from loadtest.local_server import Server, run_server
 from loadtest.sentences import LANGUAGES, SENTENCES
 
 _KILL_SECONDS: Final = 5.0
@@ -23,24 +28,44 @@ _WAITED: Final = 0.5
 _WAIT_SECONDS: Final = 1.0
 
 
-class Waits(NamedTuple):
-    """Seconds from a word to the next event of its session, of those words that had one before the next word."""
-
-    seconds: list[float]
-    words: int
-
-    def percentile(self, share: float) -> float:
-        ordered = sorted(self.seconds)
-        return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 
-async def speak(url: str, speakers: int, words_a_minute: float, seconds: float) -> Waits:
-    """Let so many people speak at once."""
+@app.command()
+def speakers(
+    speakers: int = 100,
+    rate: Annotated[float, typer.Option(help="Words a minute.")] = 150.0,
+    seconds: float = 30.0,
+) -> None:
+    """Let people speak at once; print the times from a word to the next event of its session.
+
+    Only words that had an event before the next word count.
+    """
+    with run_server([]) as server:
+        words = asyncio.run(_speak(server.url, speakers, 60 / rate, seconds))
+    waits = [each for each in words if each < math.inf]
+    times = ", ".join(f"p{each} {1000 * np.percentile(waits, each):.0f} ms" for each in (50, 90, 99))
+    share = f"{len(waits)} of {len(words)} words with an event before the next one"
+    typer.echo(f"{speakers} speakers at {rate:.0f} words a minute, {share}: {times}")
+
+
+@app.command()
+def safety(sessions: int = 20, updates: int = 100_000) -> None:
+    """Let sessions grow and be corrected at random, lose connections and move, while engines are killed."""
+    with run_server([]) as server:
+        outcome = asyncio.run(_try_hard(server, sessions, updates))
+    typer.echo(outcome)
+    if outcome.taken_back or outcome.missing:
+        raise typer.Exit(1)
+
+
+async def _speak(url: str, speakers: int, interval: float, seconds: float) -> list[float]:
+    """Return for each word the seconds to the next event, infinite if the next word came first."""
     generator = random.Random(7)
     end = time.monotonic() + seconds
-    starts = [generator.uniform(0, 60 / words_a_minute) for _ in range(speakers)]
-    waits = await asyncio.gather(*(_speaker(url, 60 / words_a_minute, start, end) for start in starts))
-    return Waits([each for own in waits for each in own if each < math.inf], sum(map(len, waits)))
+    starts = [generator.uniform(0, interval) for _ in range(speakers)]
+    waits = await asyncio.gather(*(_speaker(url, interval, start, end) for start in starts))
+    return [each for own in waits for each in own]
 
 
 async def _speaker(url: str, interval: float, start: float, end: float) -> list[float]:
@@ -76,8 +101,7 @@ class Outcome(NamedTuple):
     resumptions: int
 
 
-async def try_hard(server: Server, sessions: int, updates: int) -> Outcome:
-    """Let sessions grow and be corrected at random, lose connections and move, while engines are killed."""
+async def _try_hard(server: Server, sessions: int, updates: int) -> Outcome:
     kills = 0
 
     async def kill() -> None:
@@ -194,3 +218,7 @@ def _address(url: str) -> str:
 
 async def _say(socket: ClientConnection, message: object) -> None:
     await socket.send(json.dumps(message))
+
+
+if __name__ == "__main__":
+    app()

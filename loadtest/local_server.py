@@ -1,6 +1,5 @@
 """A `dragoman serve` of one's own, its processes, and requests to it, for the checks that start a server."""
 
-import lzma
 import os
 import signal
 import socket
@@ -103,10 +102,6 @@ class Server:
             [each for each in alive if each.name == "dragoman-engine"],
             [each for each in session if each.is_zombie and each.parent in parents],
         )
-
-    def fork_servers(self) -> list[int]:
-        """Return the fork servers' process ids."""
-        return [each.pid for each in self.processes().fork_servers]
 
     def forking(self) -> list[int]:
         """Return the process ids of the zygotes and the fork servers."""
@@ -233,24 +228,9 @@ async def read_metrics(client: httpx.AsyncClient) -> Metrics:
     return Metrics(response.text)
 
 
-async def engine_deaths(client: httpx.AsyncClient) -> int:
-    """Return the number of engines that have ended since the start, as the server counts them."""
-    return int((await read_metrics(client)).total("dragoman_engine_restarts_total"))
-
-
 async def translate(client: httpx.AsyncClient, texts: list[str], body: dict[str, Any]) -> list[str]:
     """Translate an array of texts in one request."""
     response = await client.post("/translate", json={"q": texts, **body})
     response.raise_for_status()
     translated: list[str] = response.json()["translatedText"]
     return translated
-
-
-def read_sentences(file: Path, count: int) -> list[str]:
-    """Return the first column of the first `count` lines. Raises `ValueError` if there are fewer."""
-    opener = lzma.open if file.suffix == ".xz" else open
-    with opener(file, "rt", encoding="utf-8") as lines:
-        found = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]
-    if len(found) < count:
-        raise ValueError(f"{file} has {len(found)} sentences, {count} are needed")
-    return found[:count]

@@ -5,10 +5,9 @@ Each command starts a server of its own; flags after `--` are the server's (`-- 
 
 import asyncio
 import json
-import os
+import lzma
 import random
 import shutil
-import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,28 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import httpx
 import typer
 from rich.progress import track
 
-from loadtest.local_server import (
-    Server,
-    StreamedTranslation,
-    connect,
-    engine_deaths,
-    is_ready,
-    read_sentences,
-    run_server,
-    stream,
-    translate,
-)
+from loadtest.local_server import Server, StreamedTranslation, connect, run_server, stream, translate
 from loadtest.sentences import LANGUAGES
 from model.training.evaluate import DecodingOptions, load_translator, translate_all
 from service.settings import EMBEDDED_MODEL
 from service.text.splitter import Splitter
 
 _LANES: Final = 64
-_POLL_SECONDS: Final = 0.01
 _ARRAY: Final = 7  # sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -64,31 +51,6 @@ def independence(
     bits = sum(one == other for one, other in zip(alone, mixed, strict=True))
     typer.echo(f"streamed among others: {bits} of {len(alone)} with the same log-probabilities, bit for bit")
     if mixed != alone or arrays != [each.text for each in alone]:
-        raise typer.Exit(1)
-
-
-@app.command()
-def survival(
-    file: FileArgument,
-    flags: FlagsArgument = None,
-    streams: Annotated[int, typer.Option(help="Streams that run when an engine is killed.")] = 50,
-    kills: Annotated[int, typer.Option(help="Number of kills.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Seconds before the first kill, and between kills.")] = 0.3,
-    options: OptionsOption = "{}",
-) -> None:
-    """Kill engines (kill -9) while streams run: the same texts and log-probabilities as without."""
-    sentences = _sentences(file, streams * 8)
-    # Long enough to be running still when the engine dies.
-    texts = [" ".join(sentences[start::streams]) for start in range(streams)]
-    body = LANGUAGES | json.loads(options)
-    with run_server(flags or []) as server:
-        undisturbed = asyncio.run(_undisturbed(server, texts, body))
-        disturbed, deaths = asyncio.run(_disturbed(server, texts, body, kills, seconds))
-    equal = sum(one == other for one, other in zip(undisturbed, disturbed, strict=True))
-    typer.echo(f"{equal} of {streams} streams gave the same text and log-probabilities with {deaths} engines killed")
-    if deaths != kills:
-        typer.echo(f"{kills} were to be killed: engines died by themselves")
-    if equal < streams or deaths != kills:
         raise typer.Exit(1)
 
 
@@ -137,10 +99,16 @@ def _is_one_sentence(line: str) -> bool:
 
 
 def _sentences(file: Path, count: int) -> list[str]:
+    """Return the first column of the first `count` lines."""
+    opener = lzma.open if file.suffix == ".xz" else open
     try:
-        return read_sentences(file, count)
+        with opener(file, "rt", encoding="utf-8") as lines:
+            found = [source for line in lines if (source := line.rstrip("\n").partition("\t")[0].strip())]
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
+    if len(found) < count:
+        raise typer.BadParameter(f"{file} has {len(found)} sentences, {count} are needed")
+    return found[:count]
 
 
 async def _translate_all(server: Server, sentences: Sequence[str], body: dict[str, Any]) -> list[str]:
@@ -170,52 +138,6 @@ async def _independence(
         random.Random(2).shuffle(jobs)
         await _in_lanes(jobs, "in random company")
     return alone, [mixed[index] for index in sorted(order)], [arrays[index] for index in sorted(order)]
-
-
-async def _undisturbed(server: Server, texts: Sequence[str], body: dict[str, Any]) -> list[StreamedTranslation]:
-    async with connect(server) as client:
-        return await asyncio.gather(*(stream(client, text, body) for text in texts))
-
-
-async def _disturbed(
-    server: Server, texts: Sequence[str], body: dict[str, Any], kills: int, seconds: float
-) -> tuple[list[StreamedTranslation], int]:
-    """Return the translations made while `kills` engines are killed, and how many engines died."""
-    async with connect(server) as client:
-        killing = asyncio.create_task(_kill(server, client, kills, seconds))
-        translations = await asyncio.gather(*(stream(client, text, body) for text in texts))
-        if not killing.done():
-            killing.cancel()
-            raise typer.BadParameter(
-                "the streams ended before all engines were killed: give more, or longer, sentences"
-            )
-        await killing
-        return translations, await engine_deaths(client)
-
-
-async def _kill(server: Server, client: httpx.AsyncClient, kills: int, seconds: float) -> None:
-    """Kill engines one after the other: the next one after the last death has been counted and an engine is ready."""
-    engines = len(server.engines())
-
-    async def is_replaced() -> bool:
-        return len(server.engines()) == engines and await is_ready(client)
-
-    async def is_noticed(deaths: int) -> bool:
-        return await engine_deaths(client) >= deaths
-
-    for deaths in range(1, kills + 1):
-        await asyncio.sleep(seconds)
-        await _until(is_replaced)
-        # Replacements come last, so the first is loaded if any is.
-        os.kill(server.engines()[0], signal.SIGKILL)
-        await _until(partial(is_noticed, deaths))
-
-
-async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    while True:
-        if await is_so():
-            return
-        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _in_lanes(jobs: Sequence[Callable[[], Awaitable[None]]], description: str) -> None:

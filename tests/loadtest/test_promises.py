@@ -1,14 +1,11 @@
 """The checks at size, at a small size; and that they notice what is wrong."""
 
-import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from loadtest import local_server, promises
 from loadtest.promises import app
@@ -47,34 +44,6 @@ def test_a_difference_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert result.exit_code == 1
     assert "11 of 12 with the same log-probabilities" in result.output
     assert "12 of 12 texts as alone" in result.output
-
-
-def _survival(file: Path, kills: int = 1) -> Result:
-    few = ["--streams", "8", "--kills", str(kills), "--seconds", "0.02", *FLAGS, "--slots", "1"]
-    return CliRunner().invoke(app, ["survival", str(file), *few])
-
-
-def _replace_kill(monkeypatch: pytest.MonkeyPatch, replacement: Callable[[int], None]) -> None:
-    """Replace the kill of an engine; `Popen.terminate` stays as it is."""
-    real = os.kill
-    monkeypatch.setattr(os, "kill", lambda pid, what: replacement(pid) if what == signal.SIGKILL else real(pid, what))
-
-
-@pytest.mark.slow
-def test_survival(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second engine that is killed has replaced the first one, and works."""
-    killed: list[int] = []
-    real = os.kill
-
-    def kill(pid: int) -> None:
-        killed.append(pid)
-        real(pid, signal.SIGKILL)
-
-    _replace_kill(monkeypatch, kill)
-    result = _survival(file, kills=2)
-    assert result.exit_code == 0, result.output
-    assert "8 of 8 streams gave the same text and log-probabilities with 2 engines killed" in result.output
-    assert len(set(killed)) == 2
 
 
 @pytest.mark.slow
