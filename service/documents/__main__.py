@@ -53,8 +53,7 @@ def _answers(order: Order, source: BinaryIO) -> Iterator[Answer]:
             translations = decode_translations(_read(source))
         yield Written(document.report)
     except ServiceError as error:
-        field, _, problem = str(error).partition(": ")
-        yield Refused(type(error).__name__, field, problem)
+        yield Refused.because_of(error)
     except MemoryError as error:
         error.__traceback__ = None  # its frames hold the memory that an answer needs
         yield Refused(TooLong.__name__, "file", f"it needs more than {order.limits.max_memory_bytes} bytes of memory")

@@ -47,6 +47,11 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     field: str = ""
     problem: str = ""
 
+    @classmethod
+    def because_of(cls, error: ServiceError) -> "Refused":
+        field, _, problem = str(error).partition(": ")
+        return cls(type(error).__name__, field, problem)
+
     def to_error(self) -> ServiceError:
         if self.error == InsufficientStorage.__name__:
             return InsufficientStorage("documents")
@@ -55,11 +60,12 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 Answer = Counted | Batch | Written | Refused
+encode: Final = msgspec.msgpack.Encoder().encode
 decode_answer: Final = msgspec.msgpack.Decoder(Answer).decode
 decode_order: Final = msgspec.msgpack.Decoder(Order).decode
 decode_translations: Final = msgspec.msgpack.Decoder(list[str]).decode
 
 
 def frame(message: object) -> bytes:
-    content = msgspec.msgpack.encode(message)
+    content = encode(message)
     return HEADER.pack(len(content)) + content

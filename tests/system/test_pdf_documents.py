@@ -12,11 +12,11 @@ import deepl
 import httpx
 import pytest
 
-from tests.service.documents.pdf.test_conversion import PICTURE
+from tests.service.documents.pdf.test_reader import SCAN
 from tests.service.documents.pdf.writing import Text, pdf_of
 from tests.system.conftest import Server, run_server
 
-PDF = pdf_of([Text(50, 50, "I see a cat.", 20), Text(50, 90, "The house is red.")], PICTURE)
+PDF = pdf_of([Text(50, 50, "I see a cat.", 20), Text(50, 90, "The house is red.")], SCAN)
 MARKDOWN = "# Je vois un chat.\n\nLa maison est rouge.\n"
 WARNING = "pages without text, only pictures: 2; recognise their text (OCR) first"
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.documents.pdf.layout import Grid, Line, Row, lines_of, rows_of, with_markers, without_drop_caps
+from service.documents.pdf.layout import Grid, Line, Row, grid_of, lines_of, rows_of, with_markers, without_drop_caps
 from service.documents.pdf.letters import Fragment
 from service.documents.pdf.pages import Rule
-from service.documents.pdf.tables import grid_of
 
 _GUTTER: Final = 0.7
 """The narrowest gutter between columns, in ems."""

@@ -1,6 +1,5 @@
 """PDF to docx or Markdown in a process of its own: PDFium knows no threads, and hostile files may crash or hang it."""
 
-import json
 import resource
 import signal
 import subprocess
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from service.documents.paragraph import ReadOptions
-from service.errors import InvalidRequest, ServiceError, TooLong
+from service.documents.reading import Answer, Refused, Written, decode_answer, encode
+from service.documents.report import Report
+from service.errors import ServiceError, TooLong
 from service.process.interpreter import python_command
 from service.process.resource_limits import limit_resource
 
@@ -34,37 +35,34 @@ def convert_pdf(path: Path, output: Path, _: ReadOptions) -> Sequence[str]:
         raise TooLong("file", f"reading the PDF takes more than {_PROCESSOR_SECONDS} seconds of a processor")
     if done.returncode:
         raise TooLong("file", f"reading the PDF takes more than {_MEMORY_BYTES // 10**6} MB of memory, or fails")
-    report = json.loads(done.stdout)
-    if problem := report.get("too_long"):
-        raise TooLong("file", problem)
-    if problem := report.get("invalid"):
-        raise InvalidRequest("file", problem)
-    warnings: list[str] = report["warnings"]
-    return warnings
+    answer = decode_answer(done.stdout)
+    if isinstance(answer, Refused):
+        raise answer.to_error()
+    assert isinstance(answer, Written)
+    return answer.report.warnings
 
 
-def _convert(path: Path, output: Path) -> dict[str, object]:
+def _convert(path: Path, output: Path) -> Answer:
     # Only here: the server's process does not load PDFium.
-    from service.documents.pdf.docx import write_docx
-    from service.documents.pdf.markdown import markdown_of
     from service.documents.pdf.reader import read_pdf
+    from service.documents.pdf.writers import markdown_of, write_docx
 
     try:
-        found = read_pdf(path.read_bytes())
+        blocks, warnings = read_pdf(path.read_bytes())
     except ServiceError as error:
-        return {"too_long" if isinstance(error, TooLong) else "invalid": error.message.removeprefix("file: ")}
+        return Refused.because_of(error)
     if output.suffix == ".md":
-        output.write_text(markdown_of(found.blocks), encoding="utf-8")
+        output.write_text(markdown_of(blocks), encoding="utf-8")
     else:
-        write_docx(found.blocks, output)
-    return {"warnings": found.warnings}
+        write_docx(blocks, output)
+    return Written(Report(warnings=warnings))
 
 
 def _main() -> None:
     limit_resource(resource.RLIMIT_CPU, _PROCESSOR_SECONDS)
     limit_resource(resource.RLIMIT_DATA, _MEMORY_BYTES)
     limit_resource(resource.RLIMIT_CORE, 0)
-    print(json.dumps(_convert(Path(sys.argv[1]), Path(sys.argv[2]))))
+    sys.stdout.buffer.write(encode(_convert(Path(sys.argv[1]), Path(sys.argv[2]))))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pypdfium2 import PdfDocument
@@ -24,16 +23,8 @@ _UNMAPPED: Final = 0.05
 """The part of a page's letters that its fonts may leave to guesses."""
 
 
-@dataclass(slots=True)
-class PdfText:
-    """The text of a PDF, and what a reader should know of what is missing."""
-
-    blocks: list[Block]
-    warnings: list[str]
-
-
-def read_pdf(data: bytes) -> PdfText:
-    """Read the text of a PDF. Raises `InvalidRequest` and `TooLong`."""
+def read_pdf(data: bytes) -> tuple[list[Block], list[str]]:
+    """Return the text of a PDF, and warnings about what is missing. Raises `InvalidRequest` and `TooLong`."""
     with open_pdf(data) as document:
         if (count := len(document)) > _MOST_PAGES:
             raise TooLong("file", f"{count} pages, the limit is {_MOST_PAGES}")
@@ -48,7 +39,7 @@ def read_pdf(data: bytes) -> PdfText:
     columns = itertools.count()
     directions = (each for page in pages for each in page.directions if each[0])
     lines = [line for fragments, rules in directions for line in lines_in_order(fragments, rules, columns)]
-    return PdfText(blocks_of(lines), warnings)
+    return blocks_of(lines), warnings
 
 
 def _pages(document: PdfDocument, count: int) -> Iterator[Page]:

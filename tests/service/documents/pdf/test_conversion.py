@@ -15,7 +15,7 @@ from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, ServiceError, TooLong
 from tests.service.documents.conftest import Rewrite
-from tests.service.documents.pdf.test_reader import PROSE
+from tests.service.documents.pdf.test_reader import PROSE, SCAN
 from tests.service.documents.pdf.writing import Text, column, file_of, link_of, page_of, pdf_of
 
 PAGE: Final = [
@@ -32,7 +32,6 @@ PAGE: Final = [
     Text(126, 400, "now."),
 ]
 PDF: Final = pdf_of(PAGE, annotations=link_of("73 390 118 410", "https://example.org/?a=1&b=2"))
-PICTURE: Final = b"q 600 0 0 800 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q"
 CATALOG: Final = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
@@ -82,7 +81,7 @@ def test_another_format_is_refused(rewrite: Rewrite) -> None:
 
 
 def test_pages_without_text_are_named(tmp_path: Path) -> None:
-    document = _open(tmp_path, pdf_of(PAGE, PICTURE, PICTURE))
+    document = _open(tmp_path, pdf_of(PAGE, SCAN, SCAN))
     document.count()
     assert document.report.warnings == ["pages without text, only pictures: 2-3; recognise their text (OCR) first"]
 
@@ -114,7 +113,7 @@ ENCRYPTED: Final = b"/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<%b>/U<%b>>>/ID[<0
 REFUSED: Final[dict[str, tuple[bytes | Callable[[], bytes], type[ServiceError], str]]] = {
     "nothing behind the beginning": (b"%PDF-1.7", InvalidRequest, "the PDF is broken"),
     "half a file": (PDF[: len(PDF) // 2], InvalidRequest, "the PDF is broken|page 1 of the PDF is broken"),
-    "a scan": (pdf_of(PICTURE), InvalidRequest, "no text, only pictures; recognise its text"),
+    "a scan": (pdf_of(SCAN), InvalidRequest, "no text, only pictures; recognise its text"),
     "an empty page": (pdf_of(b""), InvalidRequest, "the PDF has no text$"),
     "a password": (
         file_of([CATALOG, b"<</Type/Pages/Kids[]/Count 0>>"], ENCRYPTED),
