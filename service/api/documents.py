@@ -19,6 +19,7 @@ from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.job import DocumentJob
 from service.documents.jobs import DocumentJobs
+from service.documents.paragraph import ReadOptions
 from service.documents.report import Report
 from service.errors import DocumentNotReady, InvalidRequest
 from service.translation.translator import FieldNames
@@ -77,8 +78,9 @@ class FileForm(RequestBody):
             raise InvalidRequest("source", "must be given with glossary_id")
         columns = tuple(each.strip() for each in self.columns.split(",") if each.strip())
         source = None if self.source.lower() == "auto" else self.source
-        wanted = Wanted(source, self.target, columns=columns, glossary_id=self.glossary_id)
-        return wanted._replace(output_format=self.output_format.lower(), marks_fuzzy=self.fuzzy)
+        output_format = self.output_format.lower()
+        options = ReadOptions(target=self.target, columns=columns, output_format=output_format, marks_fuzzy=self.fuzzy)
+        return Wanted(source, options, glossary_id=self.glossary_id)
 
 
 class DocumentStatus(BaseModel):
@@ -181,7 +183,7 @@ async def translate_file(request: Request, service: ServiceDependency, sent: Upl
     except BaseException:
         await service.documents.delete(job)
         raise
-    name = f"{job.id}.{job.request.document.result_format.name}"
+    name = f"{job.id}.{job.document.result_format.name}"
     return TranslatedFile(translatedFileUrl=str(request.url_for("download_file", name=name)))
 
 
@@ -201,8 +203,8 @@ def download(service: ServiceContext, job: DocumentJob) -> Response:
         raise job.error
     if not job.is_over:
         raise DocumentNotReady
-    found = job.request.document.result_format
-    name = f"{job.request.name.rpartition('.')[0]}.{job.request.target}.{found.name}"
+    found = job.document.result_format
+    name = f"{job.name.rpartition('.')[0]}.{job.target}.{found.name}"
     return _Download(service.documents, job, media_type=found.media_type, filename=name)
 
 
@@ -243,12 +245,12 @@ def _status(job: DocumentJob) -> DocumentStatus:
     return DocumentStatus(
         id=job.id,
         state=job.state,
-        name=job.request.name,
-        source=job.request.source,
-        target=job.request.target,
-        characters=job.request.characters,
+        name=job.name,
+        source=job.source,
+        target=job.target,
+        characters=job.characters,
         characters_done=job.characters_done,
-        seconds_left=None if job.is_over else job.seconds_left,
+        seconds_left=job.seconds_left,
         error=None if job.error is None else job.error.message,
         code=None if job.error is None else job.error.code,
         warnings=[] if job.report is None else job.report.warnings,

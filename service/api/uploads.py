@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -21,8 +21,8 @@ from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, body_of, check_charset, media_type
 from service.api.translate import stored_glossary, unless_disconnected
 from service.documents.document import open_document
-from service.documents.job import DocumentJob, DocumentRequest
-from service.documents.jobs import options_of_documents
+from service.documents.job import DocumentJob
+from service.documents.jobs import BATCH_SECONDS
 from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions
@@ -74,22 +74,10 @@ class Wanted(NamedTuple):
     """The fields of a form about its document."""
 
     source: str | None
-    target: str
+    options: ReadOptions
+    """Those of the reader, with the target language in the caller's spelling, and no source language."""
     name: str | None = None
-    columns: tuple[str, ...] = ()
-    output_format: str = ""
-    marks_fuzzy: bool = True
     glossary_id: str | None = None
-
-    def read_options(self, source: str, target: str) -> ReadOptions:
-        """Return the options of the reader, for a translation between the given languages; the source may be ""."""
-        return ReadOptions(
-            target=target,
-            source=source,
-            columns=self.columns,
-            output_format=self.output_format,
-            marks_fuzzy=self.marks_fuzzy,
-        )
 
 
 def form_of(model: type[RequestBody]) -> dict[str, Any]:
@@ -146,30 +134,33 @@ async def start_job(service: ServiceContext, sent: Uploaded, wanted: Wanted, nam
     file, jobs = sent.file, service.documents
     name = _base_name(wanted.name or file.filename or "")
     with service.choosing_model():
-        source, target = service.translator.direction(wanted.source, wanted.target, names)
+        source, target = service.translator.direction(wanted.source, wanted.options.target, names)
     directory = jobs.new_directory()
     try:
         path = directory / "source"
         await asyncio.to_thread(_save, file, path)
-        options = wanted.read_options(source if wanted.source else "", target)
+        options = replace(wanted.options, source=source if wanted.source else "", target=target)
         document = await asyncio.to_thread(open_document, path, name, options, jobs.limits)
         count = await unless_disconnected(sent.request, jobs.count(document, name))
-        source, target = service.translator.source_of(count.sample, wanted.source, wanted.target, names)
+        source, target = service.translator.source_of(count.sample, wanted.source, wanted.options.target, names)
         glossaries = [wanted.glossary_id] if wanted.glossary_id else []
         glossary = await stored_glossary(service, sent.caller, glossaries, source, target)
-        translation_options = options_of_documents(TranslationOptions(glossary=glossary, caller=sent.caller.identity))
+        owner = sent.caller.identity
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(service.access.charged(sent.caller, count.characters, "file"))
-            request = partial(DocumentRequest, owner=sent.caller.identity, document=document, name=name)
-            job = jobs.submit(
-                request(
-                    source=source,
-                    target=target,
-                    characters=count.characters,
-                    options=translation_options,
-                    charge=stack.pop_all(),
-                )
+            job = DocumentJob(
+                owner=owner,
+                document=document,
+                name=name,
+                source=source,
+                target=target,
+                characters=count.characters,
+                options=TranslationOptions(
+                    glossary=glossary, caller=owner, is_html=True, is_background=True, timeout_seconds=BATCH_SECONDS
+                ),
+                charge=stack.pop_all(),
             )
+            jobs.submit(job)
             sent.place.close()
             return job
     except BaseException:

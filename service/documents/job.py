@@ -17,9 +17,12 @@ from service.translation.options import TranslationOptions
 State = Literal["queued", "translating", "done", "error"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DocumentRequest:
-    """A document in its own directory, and everything that its translation needs."""
+@dataclass(eq=False, kw_only=True)
+class DocumentJob:
+    """A document in its own directory, and everything that its translation needs.
+
+    `state` is final if it is `done` or `error`.
+    """
 
     owner: str
     document: Document
@@ -30,13 +33,6 @@ class DocumentRequest:
     options: TranslationOptions
     charge: AbstractAsyncContextManager[object]
     """A context that was entered; the job leaves it, with the error if there is one."""
-
-
-@dataclass(eq=False)
-class DocumentJob:
-    """A document on its way. `state` is final if it is `done` or `error`."""
-
-    request: DocumentRequest
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     key: str = field(default_factory=lambda: secrets.token_hex(16))
     state: State = "queued"
@@ -54,7 +50,7 @@ class DocumentJob:
 
     @property
     def result(self) -> Path:
-        return self.request.document.path.with_name("result")
+        return self.document.path.with_name("result")
 
     @property
     def is_over(self) -> bool:
@@ -62,11 +58,11 @@ class DocumentJob:
 
     @property
     def seconds_left(self) -> int | None:
-        """An estimate of the seconds until the translation ends; None before it has begun."""
-        if self.started_at is None or not self.characters_done:
+        """An estimate of the seconds until the translation ends; None before it has begun, and afterwards."""
+        if self.started_at is None or not self.characters_done or self.is_over:
             return None
         pace = (time.monotonic() - self.started_at) / self.characters_done
-        return round(pace * max(self.request.characters - self.characters_done, 0))
+        return round(pace * max(self.characters - self.characters_done, 0))
 
     def changed(self) -> None:
         """Wake all who wait for a change."""

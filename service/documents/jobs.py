@@ -8,19 +8,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from service.documents.document import Document
-from service.documents.job import DocumentJob, DocumentRequest
+from service.documents.job import DocumentJob
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import Batch
 from service.documents.reading import Counted, Order, Written
 from service.documents.reading_process import reading
 from service.documents.workplace import Workplace
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
-from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -28,7 +26,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 2
 """Documents that are translated at once; the others wait."""
 _SHARE: Final = 4
-_BATCH_SECONDS: Final = 600.0
+BATCH_SECONDS: Final = 600.0
+"""The time for each request of a document."""
 _UNWANTED_SECONDS: Final = 600.0
 """A translation stops if no client requests the state of its document for so long."""
 _EXPIRY_SECONDS: Final = 3600.0
@@ -95,7 +94,7 @@ class DocumentJobs:
     @contextmanager
     def receiving(self, owner: str) -> Iterator[None]:
         """Count a document of `owner` while it is received and checked. Raises `QueueFull`."""
-        own = sum(job.request.owner == owner for job in self._jobs.values()) + self._receiving[owner]
+        own = sum(job.owner == owner for job in self._jobs.values()) + self._receiving[owner]
         total = len(self._jobs) + self._receiving.total()
         if total >= self._most or own >= max(self._most // _SHARE, 1):
             raise QueueFull("too many documents are translated or kept; download or delete some, or try again later")
@@ -125,12 +124,10 @@ class DocumentJobs:
         assert isinstance(found, Counted)
         return found
 
-    def submit(self, request: DocumentRequest) -> DocumentJob:
+    def submit(self, job: DocumentJob) -> None:
         """Queue a document."""
-        job = DocumentJob(request)
         self._jobs[job.id] = job
         job.task = asyncio.create_task(self._run(job))
-        return job
 
     def find(self, identifier: str) -> DocumentJob:
         """Return a document, and note that it is wanted. Raises `UnknownDocument`."""
@@ -148,7 +145,7 @@ class DocumentJobs:
             await asyncio.gather(job.task, return_exceptions=True)
         if not job.is_over:
             self._end(job, UnknownDocument())
-        await asyncio.to_thread(shutil.rmtree, job.request.document.path.parent, True)
+        await asyncio.to_thread(shutil.rmtree, job.document.path.parent, True)
 
     async def _run(self, job: DocumentJob) -> None:
         error: BaseException | None = None
@@ -171,7 +168,7 @@ class DocumentJobs:
                 raise
             logger.exception("unexpected error in a document", extra={"document_id": job.id})
             error = failure
-        await job.request.charge.__aexit__(type(error) if error else None, error, None)
+        await job.charge.__aexit__(type(error) if error else None, error, None)
         if was_cancelled:
             raise asyncio.CancelledError
         if error is not None and not isinstance(error, ServiceError):
@@ -184,21 +181,20 @@ class DocumentJobs:
         job.changed()
 
     async def _translate(self, job: DocumentJob) -> None:
-        request, translations = job.request, None
-        document = request.document
-        order = Order(str(document.path), request.name, document.options, self.limits, str(job.result))
+        document, translations = job.document, None
+        order = Order(str(document.path), job.name, document.options, self.limits, str(job.result))
         async with reading(order) as process:
             while isinstance(found := await process.answer(translations), Batch):
-                translations = await self._translations(request, found.texts)
+                translations = await self._translations(job, found.texts)
                 job.characters_done += found.characters
                 job.changed()
         assert isinstance(found, Written)
         job.report = found.report
 
-    async def _translations(self, request: DocumentRequest, texts: Sequence[str]) -> list[str]:
+    async def _translations(self, job: DocumentJob, texts: Sequence[str]) -> list[str]:
         while True:
             try:
-                translation = self._translator.start(texts, request.source, request.target, request.options)
+                translation = self._translator.start(texts, job.source, job.target, job.options)
             except (QueueFull, NotReady):
                 # Other requests come first: their callers are waiting.
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -217,8 +213,3 @@ class DocumentJobs:
                 is_unwanted = not job.is_over and not job.readers and now - job.wanted_at > _UNWANTED_SECONDS
                 if is_expired or is_unwanted:
                     await self.delete(job)
-
-
-def options_of_documents(options: TranslationOptions) -> TranslationOptions:
-    """Return the options of each request of a document."""
-    return replace(options, is_html=True, is_background=True, timeout_seconds=_BATCH_SECONDS)

@@ -15,6 +15,7 @@ from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.job import DocumentJob
+from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, UnknownDocument
 
 router = APIRouter(prefix="/v2", tags=["documents"])
@@ -45,8 +46,8 @@ class DeepLForm(RequestBody):
             raise InvalidRequest("formality", "is not available for any language; prefer_more and prefer_less are")
         if self.glossary_id and not self.source_lang:
             raise InvalidRequest("source_lang", "must be given with glossary_id")
-        wanted = Wanted(self.source_lang or None, self.target_lang, name, glossary_id=self.glossary_id)
-        return wanted._replace(output_format=(self.output_format or "").lower())
+        options = ReadOptions(target=self.target_lang, output_format=(self.output_format or "").lower())
+        return Wanted(self.source_lang or None, options, name, self.glossary_id)
 
 
 class DeepLKey(RequestBody):
@@ -94,8 +95,8 @@ async def deepl_status(
     return DeepLDocumentStatus(
         document_id=job.id,
         status=job.state,
-        seconds_remaining=None if job.is_over else job.seconds_left,
-        billed_characters=job.request.characters if job.state == "done" else None,
+        seconds_remaining=job.seconds_left,
+        billed_characters=job.characters if job.state == "done" else None,
         error_message=None if job.error is None else job.error.message,
     )
 

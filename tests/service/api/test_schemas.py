@@ -29,7 +29,7 @@ def test_the_default_beam_is_as_wide_as_the_limit_allows(alternatives: int, limi
 @pytest.mark.parametrize("columns", ["name, 3", ["name", "3"], ["name,", " 3"]])
 def test_columns_are_a_field_with_commas_or_a_field_for_each(columns: str | list[str]) -> None:
     form = FileForm.model_validate({"target": "fr", "columns": columns})
-    assert form.wanted().columns == ("name", "3")
+    assert form.wanted().options.columns == ("name", "3")
 
 
 _WRONG = {

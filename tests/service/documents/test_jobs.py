@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from service.documents.document import open_document
-from service.documents.job import DocumentRequest
+from service.documents.job import DocumentJob
 from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
@@ -96,7 +96,7 @@ async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
     jobs.start()
     source = jobs.new_directory() / "source"
     source.write_text("I see a cat.", encoding="utf-8")
-    request = DocumentRequest(
+    job = DocumentJob(
         owner="me",
         document=open_document(source, "a.txt", ReadOptions(target="fr"), jobs.limits),
         name="a.txt",
@@ -106,7 +106,7 @@ async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
         options=TranslationOptions(),
         charge=Charge(),
     )
-    job = jobs.submit(request)
+    jobs.submit(job)
     while not job.is_over:
         await job.wait_for_change()
     assert (job.state, str(job.error), ends) == ("error", "internal error", [PanicException])
