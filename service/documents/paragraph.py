@@ -117,12 +117,17 @@ def render(pieces: Iterable[Piece]) -> str:
     return "".join(piece if isinstance(piece, str) else piece.render() for piece in pieces)
 
 
+def all_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces, each paragraph before the pieces in it."""
+    for piece in pieces:
+        yield piece
+        if isinstance(piece, Paragraph):
+            yield from all_pieces(piece.source)
+
+
 def paragraphs(pieces: Iterable[Piece]) -> Iterator[Paragraph]:
     """Yield all paragraphs, each before the paragraphs in it."""
-    for piece in pieces:
-        if isinstance(piece, Paragraph):
-            yield piece
-            yield from paragraphs(piece.source)
+    return (piece for piece in all_pieces(pieces) if isinstance(piece, Paragraph))
 
 
 class Batch(msgspec.Struct, frozen=True, tag=True):

@@ -1,14 +1,14 @@
 """The report of a document: texts translated, texts left as they are and why, and what a person has to look at."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import unescape
 from typing import Final
 
 import regex
 
-from service.documents.paragraph import Kept, Paragraph, Piece
+from service.documents.paragraph import Kept, Paragraph, Piece, all_pieces
 
 _PLACEHOLDER: Final = regex.compile(r"(?<!%)%[-+#0']?[0-9.]*(?:hh?|ll?|[zjtqL])?[@sSdiufFeEgGxXoacCp]")
 """A placeholder of printf without a number: programs fill them in their order."""
@@ -34,7 +34,7 @@ class Report:
         """Count the texts of a part, after they were translated."""
         translated, left = Counter(self.translated), Counter(self.left)
         moved: list[str] = []
-        for piece in _all(pieces):
+        for piece in all_pieces(pieces):
             if isinstance(piece, Kept):
                 left[piece.reason] += 1
             elif isinstance(piece, Paragraph) and piece.translation in (None, piece.markup):
@@ -72,10 +72,3 @@ def _has_moved_placeholders(paragraph: Paragraph) -> bool:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _all(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    for piece in pieces:
-        yield piece
-        if isinstance(piece, Paragraph):
-            yield from _all(piece.source)

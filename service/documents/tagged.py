@@ -146,28 +146,26 @@ class Tagged:
                 written.append(self._words(words, run, has_drop_cap=not written))
                 words = ""
 
-        for token in self._respaced(tokenize(translation)):
-            name = f"a{_number(token)}" if token.name == "a" else token.name
+        for token in nested(self._respaced(tokenize(translation))):
+            number = _number(token)
             if token.kind is TokenKind.TEXT:
                 words += unescape(token.raw)
                 continue
-            if (character := missing.get(_number(token))) is not None and character.is_character:
-                words += render(missing.pop(_number(token)).pieces)
+            if number in missing and missing[number].is_character:
+                words += render(missing.pop(number).pieces)
                 continue
             flush()
             if token.kind is TokenKind.CLOSE:
-                self._close(token.name, opened, written)
-            elif name in self._wrappers or name in self._runs:
-                opened.append(name)
-                self._open([name], written)
-            elif found := missing.pop(_number(token), None):
+                self._end(opened.pop(), written)
+            elif found := missing.pop(number, None):
                 written.append(render(found.pieces))
+            if is_around_words(token):
+                name = f"a{number}" if token.name == "a" else token.name
+                opened.append(name)
+                if name in self._wrappers:
+                    written.append(self._wrappers[name][0].raw)
         flush()
-        for name in reversed(opened):
-            self._end(name, written)
-        return "".join(written) + written_objects(
-            each for each in missing.values() if isinstance(each, Object) and not each.is_character
-        )
+        return "".join(written) + written_objects(each for each in missing.values() if not each.is_character)
 
     def _words(self, words: str, run: Run, *, has_drop_cap: bool) -> str:
         cap = self._drop_cap if has_drop_cap else None
@@ -197,19 +195,6 @@ class Tagged:
                 last, is_needed = "", is_after
             yield token
 
-    def _close(self, name: str, opened: list[str], written: list[str]) -> None:
-        """Close an element; elements that were opened in it are closed first, and opened again afterwards."""
-        places = [place for place, each in enumerate(opened) if each == name or (name == "a" and each[0] == "a")]
-        if places:
-            inner = opened[places[-1] + 1 :]
-            for each in reversed(opened[places[-1] :]):
-                self._end(each, written)
-            self._open(inner, written)
-            del opened[places[-1]]
-
-    def _open(self, names: Iterable[str], written: list[str]) -> None:
-        written += [self._wrappers[name][0].raw for name in names if name in self._wrappers]
-
     def _end(self, name: str, written: list[str]) -> None:
         """Write the end of an element, or take back its beginning if there is nothing in it."""
         if name not in self._wrappers:
@@ -219,6 +204,37 @@ class Tagged:
             written.pop()
         else:
             written.append(closing.written())
+
+
+def is_around_words(token: Token) -> bool:
+    """Return True for the beginning of an element that may have words in it."""
+    return token.kind is TokenKind.OPEN and not token.is_empty
+
+
+def nested(tokens: Iterable[Token], lost: regex.Pattern[str] | None = None) -> Iterator[Token]:
+    """Yield tokens with end tags where they fit.
+
+    An element that crosses the end of another is closed with it and opened again behind it, without the attributes
+    that `lost` matches.
+    """
+    opened: list[Token] = []
+    for token in tokens:
+        if is_around_words(token):
+            opened.append(token)
+            yield token
+        elif token.kind is not TokenKind.CLOSE:
+            yield token
+        elif any(each.name == token.name for each in opened):
+            place = max(number for number, each in enumerate(opened) if each.name == token.name)
+            yield from map(_end_of, reversed(opened[place + 1 :]))
+            yield token
+            opened[place:] = opened[place + 1 :]
+            yield from (each._replace(raw=lost.sub("", each.raw)) if lost else each for each in opened[place:])
+    yield from map(_end_of, reversed(opened))
+
+
+def _end_of(token: Token) -> Token:
+    return Token(TokenKind.CLOSE, f"</{token.name}>", token.name)
 
 
 def _without_drop_cap(items: Sequence[Item]) -> tuple[Sequence[Item], Run | None]:

@@ -5,7 +5,7 @@ from xml.parsers import expat
 
 import pytest
 
-from service.documents.page_blocks import Block
+from service.documents.web_pages import Block
 from service.errors import InvalidRequest
 from tests.service.documents.conftest import Noting, Rewrite, same, shout
 
