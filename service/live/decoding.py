@@ -2,17 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from service.engine.generation_request import Constraints, GenerationRequest, Prompt, Resume, Search
 from service.engine.messages import TokenReport
 from service.errors import InvalidRequest
 from service.live.policies import Hypothesis, Token
 from service.registry.routing import Route
-from service.text.glossary import EMPTY_GLOSSARY, PlaceholderFinder
 from service.text.segment import Term
 from service.translation.options import Beam, Inspect, TranslationOptions, default_target_length
 from service.translation.postprocess import StreamingPostprocessor
@@ -42,13 +42,26 @@ class Sentence(NamedTuple):
     is_followed: bool
 
 
-class Decoder(Protocol):
-    """Translates the sentences of one session."""
+class Decoder(ABC):
+    """Translates the sentences of one session, which are split and encoded by the first model of the route."""
+
+    def __init__(self, translator: Translator, route: Route, options: TranslationOptions) -> None:
+        self._translator = translator
+        self._route = route
+        self._options = options
+        self._preprocessor = Preprocessor(route.first, replace(options, beam=Beam()), self._find_terms)
+
+    def _find_terms(self, text: str, beginnings: Sequence[int]) -> Iterator[Term]:
+        # Words are committed before the sentence is whole: a term cannot take the place of other words afterwards.
+        terms = self._options.glossary.find(text, beginnings) if self._route.second is None else ()
+        return (term._replace(as_placeholder=True) for term in terms)
 
     def sentence(self, text: str) -> Sentence | None:
         """Return the first sentence of a text; None if there is none."""
-        ...
+        found = list(islice(self._preprocessor.encode(0, text), 2))
+        return Sentence(found[0].segment.text, found[0], len(found) > 1) if found else None
 
+    @abstractmethod
     async def hypothesis(
         self, sentence: Sentence, committed: Committed, draft: Sequence[Token], *, is_finished: bool
     ) -> Hypothesis:
@@ -56,29 +69,9 @@ class Decoder(Protocol):
 
         Raises `ServiceError`. To be cancelled when another text has overtaken it.
         """
-        ...
 
     async def revision(self, sentence: Sentence) -> str:
         """Return the best translation of a whole sentence. Raises `ServiceError`."""
-        ...
-
-
-class _Sentences:
-    """What decoders share: sentences are split and encoded by the first model of the route."""
-
-    def __init__(self, translator: Translator, route: Route, options: TranslationOptions) -> None:
-        self._translator = translator
-        self._route = route
-        self._options = options
-        # Words are committed before the sentence is whole: a term cannot take the place of other words afterwards.
-        glossary = PlaceholderFinder(options.glossary if route.second is None else EMPTY_GLOSSARY)
-        self._preprocessor = Preprocessor(route.first, replace(options, beam=Beam()), glossary)
-
-    def sentence(self, text: str) -> Sentence | None:
-        found = list(islice(self._preprocessor.encode(0, text), 2))
-        return Sentence(found[0].segment.text, found[0], len(found) > 1) if found else None
-
-    async def revision(self, sentence: Sentence) -> str:
         return await self._translated(sentence.text, replace(self._options, inspect=Inspect()))
 
     async def _translated(self, text: str, options: TranslationOptions) -> str:
@@ -90,7 +83,7 @@ class _Sentences:
             translation.close()
 
 
-class DirectDecoder(_Sentences):
+class DirectDecoder(Decoder):
     """Uses the engine's own means: committed tokens are forced, the draft is verified, attention is reported."""
 
     async def hypothesis(
@@ -173,7 +166,7 @@ def _start(encoded: EncodedSegment, place: int) -> int:
     return len(encoded.segment.before) + encoded.segment.source_span(place, place)[0]
 
 
-class PivotDecoder(_Sentences):
+class PivotDecoder(Decoder):
     """Translates through two models, each time from the beginning; the committed text is the target prefix."""
 
     async def hypothesis(

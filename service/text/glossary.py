@@ -3,9 +3,9 @@
 import csv
 import io
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import regex
 
@@ -72,12 +72,8 @@ class _Tabs(csv.Dialect):
     quoting = csv.QUOTE_NONE
 
 
-class Finder(Protocol):
-    """Finds terms in texts."""
-
-    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """Yield the terms in text order, without overlaps. `beginnings` are where sentences start, sorted."""
-        ...
+Finder = Callable[[str, Sequence[int]], Iterator[Term]]
+"""Yields the terms of a text in its order, without overlaps; the second argument is where sentences start, sorted."""
 
 
 class Glossary:
@@ -105,7 +101,7 @@ class Glossary:
         return len(self._entries)
 
     def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """Yield the terms of a text (see `Finder.find`)."""
+        """Yield the terms of a text, as a `Finder` does."""
         spans = _spans(text) if self._entries else []
         written = _spaced_tokens(text, spans)
         lower = [token.lower() for token in written]
@@ -187,17 +183,6 @@ class _PrefixIndex:
 
 
 EMPTY_GLOSSARY: Final = Glossary({})
-
-
-class PlaceholderFinder:
-    """Finds the terms of a glossary for a model that reads and writes placeholders in their places."""
-
-    def __init__(self, glossary: Glossary) -> None:
-        self._glossary = glossary
-
-    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        """Yield the terms of a text (see `Finder.find`)."""
-        return (term._replace(as_placeholder=True) for term in self._glossary.find(text, beginnings))
 
 
 def _normalize_space(words: str) -> str:

@@ -5,11 +5,11 @@ them, so terms found in the first model's translation are written as after a sin
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import regex
 
-from service.text.glossary import EMPTY_GLOSSARY, MAX_ENTRIES, Finder, Glossary
+from service.text.glossary import MAX_ENTRIES, Finder, Glossary
 from service.text.segment import Term
 
 # Deseret: a dead script with small and capital letters.
@@ -19,45 +19,23 @@ _CODE_WORD: Final = regex.compile(rf"[\U00010400-\U0001044f]{{{_LENGTH}}}")
 assert len(_LETTERS) ** _LENGTH >= MAX_ENTRIES
 
 
-class PivotFinders(NamedTuple):
-    """Finds a glossary's terms for the first model, and their code words for the second."""
+def pivot_finders(glossary: Glossary) -> tuple[Finder, Finder]:
+    """Return the finders of a glossary's terms for the first model, and of their code words for the second."""
 
-    first: Finder
-    second: Finder
-
-
-def pivot_finders(glossary: Glossary) -> PivotFinders:
-    """Split a glossary from source to target into the finders of both steps."""
-    if not len(glossary):
-        return PivotFinders(EMPTY_GLOSSARY, EMPTY_GLOSSARY)
-    return PivotFinders(_TermFinder(glossary), _CodeWordFinder(glossary))
-
-
-class _TermFinder:
-    """Translates a glossary's terms into code words."""
-
-    def __init__(self, glossary: Glossary) -> None:
-        self._glossary = glossary
-
-    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
-        for term in self._glossary.find(text, beginnings):
-            word = _code_word(self._glossary.numbers[term.translation])
+    def find_terms(text: str, beginnings: Sequence[int]) -> Iterator[Term]:
+        for term in glossary.find(text, beginnings):
+            word = _code_word(glossary.numbers[term.translation])
             yield term._replace(translation=word, as_placeholder=True)
 
-
-class _CodeWordFinder:
-    """Translates code words into a glossary's translations."""
-
-    def __init__(self, glossary: Glossary) -> None:
-        self._translations = glossary.translations
-
-    def find(self, text: str, beginnings: Sequence[int] = (0,)) -> Iterator[Term]:
+    def find_code_words(text: str, beginnings: Sequence[int]) -> Iterator[Term]:
         for found in _CODE_WORD.finditer(text):
             number = _decode(found[0].lower())
-            if number < len(self._translations):
+            if number < len(glossary.translations):
                 start, end = found.span()
-                translation = self._translations[number]
+                translation = glossary.translations[number]
                 yield Term(start, end, translation, capitals=found[0].isupper(), as_placeholder=True)
+
+    return find_terms, find_code_words
 
 
 def _code_word(number: int) -> str:

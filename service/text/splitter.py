@@ -27,13 +27,13 @@ Splitting = Literal["lines", "sentences", "none"]
 class Splitter:
     """Splits texts into sentences that the model `fits`. Sentences that are too long and cannot be cut are copied.
 
-    With `restore_capitals`, sentences in capitals are translated in lower case (`Segment.capitals`). Terms of the
-    `glossary` get its translations.
+    With `restore_capitals`, sentences in capitals are translated in lower case (`Segment.capitals`). The terms of a
+    glossary, which `find_terms` finds, get its translations.
     """
 
     fits: Fits
     restore_capitals: bool = True
-    glossary: Finder = EMPTY_GLOSSARY
+    find_terms: Finder = EMPTY_GLOSSARY.find
     separator: str = ""
     """Text between the translations of two sentences without white space between them (`sentence_separator`)."""
     splitting: Splitting | None = None
@@ -111,7 +111,7 @@ class Splitter:
             copied = [term._replace(start=term.start - offset, end=term.end - offset) for term in own]
             offset += len(chunk)
             ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
-            given = list(self.glossary.find(chunk, [0, *ends]))
+            given = list(self.find_terms(chunk, [0, *ends]))
             terms = _without_overlaps([*given, *self._copies(chunk, given), *copied])
             start = first = 0
             for end in ends:

@@ -78,11 +78,11 @@ class Preprocessor:
         self,
         leg: Leg,
         options: TranslationOptions,
-        glossary: Finder,
+        find_terms: Finder,
         *,
         second: "Preprocessor | None" = None,
     ) -> None:
-        """`glossary` finds the terms in this model's source texts.
+        """`find_terms` finds the terms of a glossary in this model's source texts.
 
         `second` encodes this model's translations for the second model of a pivot route.
         """
@@ -100,7 +100,7 @@ class Preprocessor:
         restore_capitals = not self._tokenizer.marks_case
         foreign = foreign_letters(self._direction.source, self._direction.target)
         unwritable = Unwritable(foreign, self._tokenizer.unspelled)
-        self._splitter = Splitter(self._fits, restore_capitals, glossary, separator, options.splitting, unwritable)
+        self._splitter = Splitter(self._fits, restore_capitals, find_terms, separator, options.splitting, unwritable)
 
     def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
         """Yield the encoded segments of a text, lazily."""

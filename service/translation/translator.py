@@ -224,10 +224,10 @@ class Translator:
     def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
         first = remembering(self._memory, route, options)
         if route.second is None:
-            return first(route.first, options, options.glossary)
-        glossary = pivot_finders(options.glossary)
-        second = Preprocessor(route.second, options, glossary.second)
-        return first(route.first, options, glossary.first, second=second)
+            return first(route.first, options, options.glossary.find)
+        find_terms, find_code_words = pivot_finders(options.glossary)
+        second = Preprocessor(route.second, options, find_code_words)
+        return first(route.first, options, find_terms, second=second)
 
     def check_length(self, texts: Sequence[str], name: str) -> None:
         """Raise `TooLong` for too many texts or characters."""

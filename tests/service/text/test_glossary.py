@@ -38,7 +38,7 @@ def test_terms_are_whole_words(text: str, expected: list[str]) -> None:
 
 def test_every_sentence_may_begin_with_a_capital() -> None:
     text = "Dr. No came. “Cat” he said. The Cat. Cat!"
-    segments = list(Splitter(lambda segment: True, glossary=GLOSSARY).split(text, "en"))
+    segments = list(Splitter(lambda segment: True, find_terms=GLOSSARY.find).split(text, "en"))
     assert [(each.sentence, [term.translation for term in each.terms]) for each in segments] == [
         ("Dr. No came.", ["Dr Non"]),
         ("“Cat” he said.", ["matou"]),
@@ -50,7 +50,7 @@ def test_every_sentence_may_begin_with_a_capital() -> None:
 def test_the_longer_of_two_overlapping_terms_is_kept() -> None:
     glossary = Glossary({"cat": "matou", "example.com": "ici", "say {name} now": "dis"})
     text = "a cat, {cat}, https://a.org/cat, example.com, say {name} now"
-    [segment] = Splitter(lambda segment: True, glossary=glossary).split(text, "en")
+    [segment] = Splitter(lambda segment: True, find_terms=glossary.find).split(text, "en")
     assert [term.translation for term in segment.terms] == ["matou", "{cat}", "https://a.org/cat", "ici", "dis"]
     assert segment.model_input().text == "a cat, X, X, example.com, say {name} now"
 

@@ -82,7 +82,9 @@ def test_foreign_words_are_copied() -> None:
 @pytest.mark.parametrize("text", ["I saw 東京タワー here.", "Киев, Москва, Рига"])
 def test_a_term_of_a_glossary_is_translated_inside_of_foreign_words(text: str) -> None:
     glossary = Glossary({"東京": "Tokyo", "Москва": "Moscou"})
-    splitter = Splitter(lambda segment: True, glossary=glossary, unwritable=Unwritable(foreign_letters("en", "fr")))
+    splitter = Splitter(
+        lambda segment: True, find_terms=glossary.find, unwritable=Unwritable(foreign_letters("en", "fr"))
+    )
     terms = [term for segment in splitter.split(text, "en") for term in segment.terms]
     assert [term.translation for term in terms if not term.is_copy] in (["Tokyo"], ["Moscou"])
     assert [term.translation for term in terms if term.is_copy] in (["タワー"], ["Киев", "Рига"])

@@ -23,7 +23,7 @@ def _encoded(
 ) -> EncodedSegment:
     checkpoint = CheckpointConfig(directions=(DIRECTION,), model=config)
     model = ServedModel("model", checkpoint, tokenizer, cast(EnginePool, NotedPool()))
-    preprocessor = Preprocessor(Leg(model, DIRECTION), TranslationOptions(), glossary)
+    preprocessor = Preprocessor(Leg(model, DIRECTION), TranslationOptions(), glossary.find)
     [segment] = preprocessor.encode(0, text)
     return segment
 
