@@ -1,6 +1,6 @@
-"""What a session is given: its client's choices, its place, its account, and who measures it."""
+"""What a session is given: its client's choices, its place, and who measures it."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from service.live.policies import Policy
 
@@ -20,18 +20,6 @@ class Start(NamedTuple):
     source_start: int = 0
     segment: int = 0
     committed: int = 0
-
-
-class Account(Protocol):
-    """Counts the characters of the source for the session's caller."""
-
-    async def reach(self, end: int) -> None:
-        """Count the source up to a position, each character once. Raises `ServiceError`."""
-        ...
-
-    async def close(self) -> None:
-        """Settle the account at the end of the session."""
-        ...
 
 
 class LiveObserver:

@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from service.errors import EngineFailed, QueueFull, ServiceError, is_error
+from service.live.account import LiveAccount
 from service.live.decoding import Committed, Decoder, Sentence
 from service.live.event_log import EventLog
 from service.live.events import Commit, Draft, Ended, Kept, Revision, Segment
-from service.live.options import Account, LiveObserver, Options, Start
+from service.live.options import LiveObserver, Options, Start
 from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, State, Token
 from service.live.source import LiveSource
 from service.live.words import ends_sentence, whole_words, word_starts
@@ -37,7 +38,7 @@ class LiveSession:
         self,
         decoder: Decoder,
         options: Options,
-        account: Account,
+        account: LiveAccount,
         start: Start,
         committed: Committed,
         observer: LiveObserver,

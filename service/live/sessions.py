@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from service.errors import DeadlineExceeded, InvalidRequest, NotReady, QueueFull, UnknownSession
+from service.live.account import LiveAccount
 from service.live.decoding import Committed, Decoder, DirectDecoder, PivotDecoder
-from service.live.options import Account, LiveObserver, Options, Start
+from service.live.options import LiveObserver, Options, Start
 from service.live.policies import PRESETS, WITHOUT_ATTENTION, Latency, Policy
 from service.live.session import LiveSession
 from service.registry.served_model import ServedModel
@@ -65,7 +66,7 @@ class LiveSessions:
         self._closing: set[asyncio.Task[None]] = set()
         self._drains = False
 
-    async def open(self, request: SessionRequest, account: Account) -> tuple[str, LiveSession]:
+    async def open(self, request: SessionRequest, account: LiveAccount) -> tuple[str, LiveSession]:
         """Open a session; models that are missing are fetched first.
 
         Raises `InvalidRequest`, `QueueFull`, `NotReady` and what else refuses a translation.
