@@ -135,9 +135,8 @@ class DirectDecoder(Decoder):
     def _tokens(
         self, encoded: EncodedSegment, committed: Committed, reports: Sequence[TokenReport], *, is_finished: bool
     ) -> list[Token]:
-        segment, model = encoded.segment, self._route.first.model
         eos_id = reports[-1].token_id if reports and reports[-1].finish_reason == "stop" else None
-        text = StreamingPostprocessor(segment, model.tokenizer, encoded.spans, forced=len(committed.ids))
+        text = StreamingPostprocessor(encoded._replace(forced_ids=committed.ids))
         numbers = self._term_numbers(encoded, committed) if encoded.terms else [None] * len(committed.ids)
         for token_id, term in zip(committed.ids, numbers, strict=True):
             text.push(TokenReport(0, token_id, 0.0, term=term), is_last=False)

@@ -6,6 +6,7 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 
 import regex
+from msgspec import Struct
 
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 # Not the signs of trade marks and copyright, which belong to a name.
@@ -84,7 +85,7 @@ class ModelInput(NamedTuple):
         return first, last
 
 
-class Match(NamedTuple):
+class Match(Struct, frozen=True):
     """A unit of a translation memory that is like a sentence: `score` is the per cent of equal characters."""
 
     source: str

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby, repeat
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from model.tokenizer import Tokenizer
 from service.engine.messages import (
     BeamReport,
     FinishReason,
@@ -17,7 +16,7 @@ from service.engine.messages import (
     TokenRun,
     joined,
 )
-from service.text.segment import Segment
+from service.text.segment import Match, Segment
 from service.translation.events import (
     Alignment,
     Alternative,
@@ -25,12 +24,12 @@ from service.translation.events import (
     Candidate,
     Event,
     Hypothesis,
-    MatchedUnit,
     SegmentFinished,
     TextTranslated,
     TokenGenerated,
 )
-from service.translation.postprocess import Spans, StreamingPostprocessor
+from service.translation.postprocess import StreamingPostprocessor
+from service.translation.preprocess import EncodedSegment
 
 _ATTENTION_DIGITS: Final = 4
 """Enough for a picture; a sentence has as many weights as the product of source and target length."""
@@ -66,27 +65,14 @@ class _Live(NamedTuple):
 class SegmentAssembly:
     """Builds the text and the events of one segment from its tokens."""
 
-    def __init__(
-        self,
-        index: int,
-        segment: Segment,
-        tokenizer: Tokenizer,
-        spans: Spans = (),
-        text_offset: int | None = None,
-        forced: int = 0,
-    ) -> None:
-        """`spans` are the spans of the source ids in the sentence.
-
-        `text_offset` is the position of the sentence in its text; None if alignment is not requested. The first
-        `forced` tokens are the target prefix.
-        """
+    def __init__(self, index: int, encoded: EncodedSegment, *, shows_alignment: bool = False) -> None:
+        """`index` is the number of the segment in its request."""
+        assert encoded.model is not None
         self._index = index
-        self._segment = segment
-        self._tokenizer = tokenizer
-        self._spans = spans
-        self._text_offset = text_offset
-        self._forced = forced
-        self._postprocessor = self._new_postprocessor()
+        self._encoded = encoded
+        self._tokenizer = encoded.model.tokenizer
+        self._shows_alignment = shows_alignment
+        self._postprocessor = StreamingPostprocessor(encoded)
         self._live: list[_Live] = []
         self._steps = 0
         self._best = Version("", 0.0, 0)
@@ -114,8 +100,8 @@ class SegmentAssembly:
 
     def _step(self, report: BeamReport) -> BeamStepped:
         # Marks get their places with the last token only: live hypotheses have none.
-        unmarked = self._segment._replace(marks=())
-        before = self._live or [_Live(StreamingPostprocessor(unmarked, self._tokenizer, self._spans, self._forced))]
+        unmarked = self._encoded._replace(segment=self._encoded.segment._replace(marks=()))
+        before = self._live or [_Live(StreamingPostprocessor(unmarked))]
         self._live = [before[each.parent].extended(each) for each in report.hypotheses]
         self._steps += 1
         pairs = zip(self._live, report.hypotheses, strict=True)
@@ -130,10 +116,10 @@ class SegmentAssembly:
         text = self._postprocessor.push(token, is_last=token.finish_reason is not None)
         candidates = [Candidate(self._piece(each), logprob) for each, logprob in token.inspection.candidates]
         alignment = token.inspection.alignment
-        aligned = UNSET if alignment is None or self._text_offset is None else self._aligned(*alignment)
+        aligned = self._aligned(*alignment) if alignment is not None and self._shows_alignment else UNSET
         attention = _rounded(token.inspection.attention)
         own = token.inspection.self_attention
-        source_tokens = [*map(self._in_text, self._spans)] if attention and self.tokens == 0 else UNSET
+        source_tokens = [*map(self._in_text, self._encoded.spans)] if attention and self.tokens == 0 else UNSET
         generated = TokenGenerated(
             self._index,
             self.tokens,
@@ -163,11 +149,8 @@ class SegmentAssembly:
         ]
 
     def _text_of(self, tokens: Sequence[TokenReport]) -> str:
-        postprocessor = self._new_postprocessor()
+        postprocessor = StreamingPostprocessor(self._encoded)
         return "".join(postprocessor.push(token, is_last=token is tokens[-1]) for token in tokens)
-
-    def _new_postprocessor(self) -> StreamingPostprocessor:
-        return StreamingPostprocessor(self._segment, self._tokenizer, self._spans, self._forced)
 
     @property
     def is_finished(self) -> bool:
@@ -181,18 +164,17 @@ class SegmentAssembly:
         return self._last.finish_reason
 
     def _aligned(self, position: int, weight: float) -> Alignment | None:
-        span = self._in_text(self._spans[position])
+        span = self._in_text(self._encoded.spans[position])
         return None if span is None else Alignment(*span, weight)
 
     def _in_text(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        assert self._text_offset is not None
         if span is None:
             return None
-        start, end = self._segment.source_span(*span)
-        return self._text_offset + start, self._text_offset + end
+        start, end = self._encoded.segment.source_span(*span)
+        return self._encoded.offset + start, self._encoded.offset + end
 
     def _piece(self, token_id: int) -> str:
-        return self._segment.render(self._tokenizer.label(token_id))
+        return self._encoded.segment.render(self._tokenizer.label(token_id))
 
 
 def _with_joined_runs(reports: Iterable[SegmentReport]) -> Iterator[SegmentReport]:
@@ -207,34 +189,21 @@ def _rounded(weights: Sequence[float]) -> list[float]:
     return [round(weight, _ATTENTION_DIGITS) for weight in weights]
 
 
-class Place(NamedTuple):
-    """The place of a segment: its number, that of its text, and the span of its sentence in the text."""
-
-    number: int
-    text_index: int
-    source: tuple[int, int]
-
-
 def segment_finished(
-    place: Place, segment: Segment, versions: Sequence[Version], reason: FinishReason, with_alternatives: bool
+    index: int,
+    encoded: EncodedSegment,
+    source: tuple[int, int],
+    versions: Sequence[Version],
+    reason: FinishReason | Literal["copied", "memory"],
+    *,
+    with_alternatives: bool,
 ) -> SegmentFinished:
-    """Return the event that ends a translated segment."""
+    """Return the event that ends a segment; `source` is the span of its sentence in its text."""
     best, *others = versions
     alternatives = _alternatives(best.text, others) if with_alternatives else UNSET
-    end = best.text, best.score, reason, place.source, alternatives, _matched(segment)
-    return SegmentFinished(place.number, place.text_index, *end)
-
-
-def copied_events(place: Place, segment: Segment) -> tuple[TokenGenerated, SegmentFinished]:
-    """Return the events of a segment that is copied, or whose translation is remembered."""
-    text, end = segment.copied_text, (place.source, UNSET, _matched(segment))
-    is_copy = segment.remembered is None
-    finished = SegmentFinished(place.number, place.text_index, text, None, "copied" if is_copy else "memory", *end)
-    return TokenGenerated(place.number, 0, text, None), finished
-
-
-def _matched(segment: Segment) -> list[MatchedUnit] | UnsetType:
-    return UNSET if segment.matches is None else [MatchedUnit(*each) for each in segment.matches]
+    matches = UNSET if encoded.segment.matches is None else encoded.segment.matches
+    end = best.text, best.score, reason, source, alternatives, matches
+    return SegmentFinished(index, encoded.text_index, *end)
 
 
 @dataclass
@@ -246,12 +215,12 @@ class TextAssembly:
 
     count: int
     _segments: list[Sequence[Version]] = field(init=False, default_factory=list)
-    _matches: list[MatchedUnit] = field(init=False, default_factory=list)
+    _matches: list[Match] = field(init=False, default_factory=list)
 
     def add(self, segment: Segment, versions: Sequence[Version]) -> None:
         """Add the versions of the next segment."""
         self._segments.append(versions)
-        self._matches += _matched(segment) or ()
+        self._matches += segment.matches or ()
 
     def finished(self) -> TextTranslated:
         best, *others = (self._version(rank) for rank in range(1 + self.count))

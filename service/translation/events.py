@@ -7,21 +7,16 @@ from msgspec import UNSET, Struct, UnsetType
 
 from service.engine.messages import FinishReason
 from service.text.language_detection import Detected
-
-
-class MatchedUnit(Struct, frozen=True):
-    """A unit of a translation memory that is like a sentence: `score` is the per cent of equal characters."""
-
-    source: str
-    target: str
-    score: float
+from service.text.segment import Match
 
 
 class Started(Struct, frozen=True):
     """The request was accepted."""
 
     id: str
+    """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
     source: str
+    """The language of the first text."""
     target: str
     detected: Sequence[Detected] = ()
     """The language of each text, if it was detected."""
@@ -100,7 +95,7 @@ class SegmentFinished(Struct, frozen=True):
     """Characters `start` to `end` of the text: the sentence that it translates, without white space around it."""
     alternatives: list[Alternative] | UnsetType = UNSET
     """The next best, as the beam ranks them; unset unless requested."""
-    matches: Sequence[MatchedUnit] | UnsetType = UNSET
+    matches: Sequence[Match] | UnsetType = UNSET
     """The units of a translation memory most like its sentence; unset unless requested."""
 
 
@@ -120,7 +115,7 @@ class TextTranslated(Struct, frozen=True):
     text: str
     score: float | None
     alternatives: list[Alternative]
-    matches: Sequence[MatchedUnit] = ()
+    matches: Sequence[Match] = ()
     """Matches of its sentences, in order."""
 
 

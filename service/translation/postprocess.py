@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Final
 
-from model.tokenizer import Detokenizer, Tokenizer
+from model.tokenizer import Detokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
 from service.text.quotation_marks import OpeningMarks
-from service.text.segment import STAND_IN, Aligned, Segment, Term, has_words, is_word_character
+from service.text.segment import STAND_IN, Aligned, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
 
@@ -20,22 +20,20 @@ _LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNOREC
 _FINAL_SIGNS: Final = re.compile(r"[^\w\s.,;:!?…)]+$")
 _APOSTROPHES: Final = ("'", "’")
 
-Spans = Sequence[tuple[int, int] | None]
-"""The span of characters that each token stands for; None for a token that stands for none."""
-
 
 class StreamingPostprocessor:
     """Turns the tokens of one version of a segment into text, one at a time; returned text never changes.
 
-    If tags have to be placed, the whole text is returned with the last token; only then `spans` are needed. The first
-    `forced` tokens are the target prefix, whose numbers are not repaired.
+    If tags have to be placed, the whole text is returned with the last token. Numbers of the target prefix are not
+    repaired.
     """
 
-    def __init__(self, segment: Segment, tokenizer: Tokenizer, spans: Spans, forced: int = 0) -> None:
-        self._segment = segment
-        self._forced = forced
-        self._spans = spans
-        self._detokenizer = Detokenizer(tokenizer)
+    def __init__(self, encoded: EncodedSegment) -> None:
+        assert encoded.model is not None
+        self._segment = segment = encoded.segment
+        self._forced = len(encoded.forced_ids)
+        self._spans = encoded.spans
+        self._detokenizer = Detokenizer(encoded.model.tokenizer)
         words = segment.model_input().text
         self._numbers = NumberRepair(words, segment.languages)
         self._marks = OpeningMarks(segment.sentence)
@@ -187,8 +185,7 @@ def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> Pi
     # The text around the sentence and the final encoding are left to the second step.
     encoding = "plain" if encoded.segment.encoding == "attribute" else encoded.segment.encoding
     segment = encoded.segment._replace(before="", after="", separator="", capitals=False, encoding=encoding)
-    assert encoded.model is not None
-    postprocessor = StreamingPostprocessor(segment, encoded.model.tokenizer, encoded.spans)
+    postprocessor = StreamingPostprocessor(encoded._replace(segment=segment))
     text = ""
     terms: list[Term] = []
     for token in tokens:

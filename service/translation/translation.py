@@ -3,26 +3,31 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 from service.errors import DeadlineExceeded, ServiceError, is_error
 from service.registry.remote_model import RemoteModel
 from service.registry.served_model import ServedModel
-from service.text.language_detection import Detected
 from service.translation.assembly import (
-    Place,
     SegmentAssembly,
     TextAssembly,
     Version,
-    copied_events,
     segment_finished,
 )
-from service.translation.events import Event, Finished, ModelLoading, Started, Timings, Usage
-from service.translation.options import Limits, TranslationOptions
+from service.translation.events import (
+    Event,
+    Finished,
+    ModelLoading,
+    Started,
+    Timings,
+    TokenGenerated,
+    Usage,
+)
+from service.translation.options import TranslationOptions
 from service.translation.preprocess import EncodedSegment
-from service.translation.window import FirstTokenPriority, SegmentInFlight, SegmentWindow, mark_as_retrieved
+from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_retrieved
 
 LONGEST_WAIT_SECONDS: Final = 30.0
 """A response begins only when engines can answer; a request waits no longer for it.
@@ -43,25 +48,6 @@ class Work(NamedTuple):
     """The models that translate them."""
 
 
-class Job(NamedTuple):
-    """A checked request.
-
-    `source` is the language of the first text; `detected` are the languages of all texts, if they were detected.
-    """
-
-    id: str
-    """The `X-Request-ID` of a stream over HTTP, which is also in the log."""
-    texts: int
-    source: str
-    target: str
-    options: TranslationOptions
-    detected: Sequence[Detected] = ()
-    pivots: Sequence[str | None] = ()
-    """The pivot language of each text; () if there is none."""
-    executor: Executor | None = None
-    """Prepares a long text outside of the event loop; None for short texts, which are prepared in it."""
-
-
 class Progress(NamedTuple):
     """The progress of a translation, with times of `time.monotonic`."""
 
@@ -79,41 +65,49 @@ class Translation:
     """A request in progress. `events` are in the order of the text, whatever order its segments are finished in."""
 
     def __init__(
-        self, job: Job, limits: Limits, priority: FirstTokenPriority, on_close: Callable[["Translation"], None]
+        self,
+        started: Started,
+        texts: int,
+        options: TranslationOptions,
+        window: SegmentWindow,
+        on_close: Callable[["Translation"], None],
     ) -> None:
-        self._priority = priority
-        self._job = job
+        """`started` is the first event, `texts` the number of texts."""
+        self._started = started
+        self._options = options
+        self._window = window
         self._on_close = on_close
         self._failure: ServiceError | None = None
         self._started_at = time.monotonic()
-        self._deadline = asyncio.get_running_loop().time() + (job.options.timeout_seconds or limits.timeout_seconds)
-        self._window = SegmentWindow(job.options, limits, self._deadline, job.executor, priority)
         self._models: Collection[ServedModel] = ()
         self._missing: Sequence[RemoteModel] = ()
         self._fetching: asyncio.Task[None] | None = None
-        self._texts = [TextAssembly(job.options.beam.alternatives) for _ in range(job.texts)]
+        self._texts = [TextAssembly(options.beam.alternatives) for _ in range(texts)]
         self._segments = 0
         self._generated_tokens = 0
         self._first_token_at: float | None = None
         self.characters_sent = 0
         """Characters of the sentences whose translation `events` has begun to yield."""
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: Callable[[], Work], missing: Sequence[RemoteModel]) -> None:
+        """Make and begin the work, after missing models have been fetched: then `events` raises the errors of both."""
+        if not missing:
+            self._begin(work())
+            return
+        self._missing = missing
+        self._fetching = asyncio.create_task(self._fetch(work))
+        self._fetching.add_done_callback(mark_as_retrieved)
+
+    def _begin(self, work: Work) -> None:
         """Keep the models in service, and submit the first segments. Raises the errors of preparing those."""
         self._models = work.models
         for model in self._models:
             model.acquire(self)
         self._window.start(work.segments)
 
-    def begin_later(self, missing: Sequence[RemoteModel], work: Callable[[], Work]) -> None:
-        """Fetch models, then `begin`; `events` raises the errors of both, and of `work`."""
-        self._missing = missing
-        self._fetching = asyncio.create_task(self._fetch(work))
-        self._fetching.add_done_callback(mark_as_retrieved)
-
     async def _fetch(self, work: Callable[[], Work]) -> None:
         await asyncio.gather(*(model.fetch() for model in self._missing))
-        self.begin(work())
+        self._begin(work())
 
     @property
     def is_in_preparation(self) -> bool:
@@ -159,7 +153,7 @@ class Translation:
     async def wait_for_engines(self) -> None:
         """Wait while dead engines are replaced. Raises `NotReady` after 30 s, or at the deadline if that is earlier."""
         now = asyncio.get_running_loop().time
-        until = min(self._deadline, now() + LONGEST_WAIT_SECONDS)
+        until = min(self._window.deadline, now() + LONGEST_WAIT_SECONDS)
         for model in self._models:
             await model.wait_for_engines(until - now())
 
@@ -177,8 +171,7 @@ class Translation:
 
         Raises `DeadlineExceeded`, `EngineFailed`, and the error passed to `fail`.
         """
-        job = self._job
-        yield [Started(job.id, job.source, job.target, job.detected, job.pivots)]
+        yield [self._started]
         async for loading in self._loading():
             yield loading
         # Together until there are no more for the moment: each send has its price.
@@ -189,7 +182,7 @@ class Translation:
                 if events and (not arrived or len(events) >= _MOST_AT_ONCE):
                     yield events
                     events = []
-                    await self._give_way()
+                    await self._window.give_way()
         except BaseException as error:
             if events and is_error(error):
                 yield events
@@ -198,40 +191,41 @@ class Translation:
 
     async def _arrivals(self) -> AsyncGenerator[Sequence[Event]]:
         """Yield the events of all segments as they arrive, and () each time that there are no more for the moment."""
-        wanted = self._job.options.beam.alternatives
+        options = self._options
         while current := await self._next():
-            unsent = current.characters
+            sent = self.characters_sent + current.characters
             if not current.is_handed_over:
                 yield ()
             for submitted in await current.final_segments():
-                work, number = submitted.encoded, self._segments
+                encoded, index = submitted.encoded, self._segments
+                segment, text = encoded.segment, self._texts[encoded.text_index]
                 self._segments += 1
-                place = Place(number, work.text_index, current.source)
-                if submitted.reader is None or work.model is None:
-                    unsent = self._count_as_sent(unsent)
-                    yield copied_events(place, work.segment)
-                    self._texts[work.text_index].add(work.segment, [Version(work.segment.copied_text, 0.0, 0)])
+                finished = partial(segment_finished, index, encoded, current.source)
+                if submitted.reader is None:
+                    self.characters_sent = sent
+                    copied = Version(segment.copied_text, 0.0, 0)
+                    origin: Literal["copied", "memory"] = "copied" if segment.remembered is None else "memory"
+                    end = finished([copied], origin, with_alternatives=False)
+                    yield TokenGenerated(index, 0, copied.text, None), end
+                    text.add(segment, [copied])
                     continue
-                text_offset = work.offset if self._job.options.inspect.alignment else None
-                assembly = SegmentAssembly(
-                    number, work.segment, work.model.tokenizer, work.spans, text_offset, len(work.forced_ids)
-                )
+                assembly = SegmentAssembly(index, encoded, shows_alignment=options.inspect.alignment)
                 is_last = False
                 while not is_last:
                     if not submitted.reader.has_unread:
                         yield ()
-                    events = assembly.events(await submitted.reader.read(self._deadline))
+                    events = assembly.events(await submitted.reader.read(self._window.deadline))
                     is_last = assembly.is_finished
                     if self._first_token_at is None and assembly.tokens:
                         self._first_token_at = time.monotonic()
-                        self._priority.arrived(self._window)
-                    unsent = self._count_as_sent(unsent)
+                        self._window.first_token_arrived()
+                    self.characters_sent = sent
                     if is_last:
                         self._generated_tokens += assembly.tokens
                         versions = assembly.versions()
-                        self._texts[work.text_index].add(work.segment, versions)
+                        text.add(segment, versions)
                         reason = "length" if submitted.is_cut else assembly.finish_reason
-                        events.append(segment_finished(place, work.segment, versions, reason, wanted > 0))
+                        events.append(finished(versions, reason, with_alternatives=options.beam.alternatives > 0))
                     yield events
                 submitted.reader.close()
             self._window.advance()
@@ -244,7 +238,7 @@ class Translation:
         usage = Usage(self._segments, self._window.source_tokens, self._all_generated_tokens)
         timings = Timings((self._first_token_at or now) - self._started_at, now - self._started_at)
         texts = [text.finished() for text in self._texts]
-        return Finished(texts, usage, timings, self._job.detected, self._job.pivots)
+        return Finished(texts, usage, timings, self._started.detected, self._started.pivots)
 
     async def _loading(self) -> AsyncGenerator[Sequence[ModelLoading]]:
         """Yield the progress of missing models, if there are any, until all are here and the first segments submitted.
@@ -260,12 +254,12 @@ class Translation:
                 raise self._failure
             progress = [(model.name, model.progress()) for model in self._missing]
             loading = [ModelLoading(name, each.step, each.percent) for name, each in progress]
-            if now() >= self._deadline:
+            if now() >= self._window.deadline:
                 names = ", ".join(f"{each.model}: {each.step}" for each in loading)
                 raise DeadlineExceeded(f"the model was not here in time; it is still being fetched ({names})")
             if loading != shown:
                 yield (shown := loading)
-            await asyncio.wait([self._fetching], timeout=min(_LOADING_SECONDS, self._deadline - now()))
+            await asyncio.wait([self._fetching], timeout=min(_LOADING_SECONDS, self._window.deadline - now()))
         if not self._fetching.cancelled():
             self._fetching.result()
 
@@ -275,14 +269,3 @@ class Translation:
         if current is not None and self._failure is not None:
             raise self._failure
         return current
-
-    def _count_as_sent(self, characters: int) -> int:
-        """Count a segment's characters once: returns how many are left to count, 0."""
-        self.characters_sent += characters
-        return 0
-
-    async def _give_way(self) -> None:
-        if self._window.is_long:
-            await self._priority.wait_for_others()
-        else:
-            await asyncio.sleep(0)

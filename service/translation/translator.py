@@ -14,11 +14,12 @@ from service.text.language_codes import match_code
 from service.text.language_detection import SAMPLE_CHARACTERS, Detected, find_foreign, rank_languages
 from service.text.markup.tokenizer import text_sample
 from service.text.pivot_glossary import pivot_finders
+from service.translation.events import Started
 from service.translation.options import Limits, TranslationOptions
 from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
 from service.translation.recall import remembering
-from service.translation.translation import Job, Translation, Work
-from service.translation.window import FirstTokenPriority
+from service.translation.translation import Translation, Work
+from service.translation.window import FirstTokenPriority, SegmentWindow
 
 AUTOMATIC: Final = "auto"
 """The source language code for detection, done for each text by itself."""
@@ -102,14 +103,11 @@ class Translator:
         is_searched = options.shows_matches and self._memory is not None and self._memory.has(options.caller)
         executor = self._executor if is_long or is_searched else None
         first = next(iter(sources), source)
-        job = Job(request_id, len(texts), first, target, options, detected, pivots, executor)
-        translation = Translation(job, self.limits, self._priority, self.running.discard)
-        work = partial(self._work, texts, sources, target, options)
+        started = Started(request_id, first, target, detected, pivots)
+        window = SegmentWindow(options, self.limits, executor, self._priority)
+        translation = Translation(started, len(texts), options, window, self.running.discard)
         try:
-            if missing:
-                translation.begin_later(missing, work)
-            else:
-                translation.begin(work())
+            translation.begin(partial(self._work, texts, sources, target, options), missing)
         except BaseException:
             translation.close()
             raise

@@ -123,16 +123,16 @@ class SegmentWindow:
         self,
         options: TranslationOptions,
         limits: Limits,
-        deadline: float,
         executor: Executor | None,
         priority: FirstTokenPriority,
     ) -> None:
         """`executor` prepares a long text outside of the event loop; None prepares a short text in it.
 
-        `deadline` is on the event loop's clock. `priority` makes long texts give way until the first token has come.
+        `priority` makes long texts give way until the first token of other requests has come.
         """
         self._options = options
-        self._deadline = deadline
+        self.deadline = asyncio.get_running_loop().time() + (options.timeout_seconds or limits.timeout_seconds)
+        """The end of the request's time, on the event loop's clock."""
         self._executor = executor
         self._priority = priority
         # A beam holds a slot for each hypothesis: long texts leave as many slots to others as without a beam.
@@ -171,13 +171,24 @@ class SegmentWindow:
         """
         if not self._ahead and self._filling is not None:
             filling = self._filling
-            await asyncio.wait([filling], timeout=self._deadline - asyncio.get_running_loop().time())
+            await asyncio.wait([filling], timeout=self.deadline - asyncio.get_running_loop().time())
             if not filling.done():
                 raise DeadlineExceeded("the translation was not finished in time")
             self._filling = None
             if not filling.cancelled():
                 filling.result()
         return self._ahead[0] if self._ahead else None
+
+    def first_token_arrived(self) -> None:
+        """Note that the request waits no more for its first token; may be called twice."""
+        self._priority.arrived(self)
+
+    async def give_way(self) -> None:
+        """Let others have their turn; a long text waits for the first tokens of other requests."""
+        if self.is_long:
+            await self._priority.wait_for_others()
+        else:
+            await asyncio.sleep(0)
 
     def advance(self) -> None:
         """Drop the first segment, which has been read to its end, and submit others; do nothing if it is closed."""
@@ -197,7 +208,7 @@ class SegmentWindow:
         while self._ahead:
             self._ahead.popleft().close()
         self.is_in_preparation = False
-        self._priority.arrived(self)
+        self.first_token_arrived()
 
     def _fill(self) -> None:
         """Submit as many of the next segments as the window has room for."""
@@ -228,7 +239,7 @@ class SegmentWindow:
 
     def _submit_all(self, prepared: Sequence[EncodedSegment]) -> None:
         # The deadline is otherwise checked while waiting for the engine, which a fast engine never makes necessary.
-        if prepared and asyncio.get_running_loop().time() >= self._deadline:
+        if prepared and asyncio.get_running_loop().time() >= self.deadline:
             raise DeadlineExceeded("the translation was not finished in time")
         for encoded in prepared:
             first = self._submit(encoded)
@@ -267,7 +278,7 @@ class SegmentWindow:
         assert reader is not None
         assert encoded.model is not None
         submit = partial(encoded.model.pool.submit, scope=options.cache_scope)
-        writer = TermWriter(encoded, self._request(encoded, encoded.model, options), submit, self._deadline)
+        writer = TermWriter(encoded, self._request(encoded, encoded.model, options), submit, self.deadline)
         try:
             return [first._replace(reader=await writer.write(reader, keeps_attention=options.inspect.attention))]
         except NoPlace as error:
@@ -279,7 +290,7 @@ class SegmentWindow:
         encoded, reader = first.encoded, first.reader
         assert reader is not None
         assert encoded.then is not None
-        while await reader.read(self._deadline):
+        while await reader.read(self.deadline):
             pass
         reader.close()
         tokens = reader.tokens
