@@ -19,6 +19,10 @@ _LONGEST_CHUNK: Final = 2000  # characters
 _LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks cannot be cut
 # sentencex 1.1 panics on a capital, a space of several bytes, and a full stop: "vitamin B\u00a0."
 _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
+# It splits at each full stop of J.-P. and J.-C.; the last one of av. J.-C. may end a sentence.
+_INITIALS: Final = regex.compile(
+    r"(?<!\w)(?P<first>\p{Lu})\.-(?P<second>\p{Lu})\.(?P<ends>(?<=\b(?:avant|av\.|après|apr?\.)\s.{5})(?=\s+\p{Lu}))?"
+)
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a
 # conjunction of the languages that most models know.
@@ -82,8 +86,13 @@ def sentence_ends(chunk: str, language: str) -> Iterator[int]:
 
 
 def _sentence_lengths(chunk: str, language: str) -> list[int]:
+    chunk = _WIDE_SPACE_BEFORE_FULL_STOP.sub(" ", chunk)
+    if ".-" in chunk:
+        chunk = _INITIALS.sub(
+            lambda found: f"{found['first']}_-{found['second']}{'_' if found['ends'] is None else '.'}", chunk
+        )
     try:
-        return [len(part) for part in split_sentences(language, _WIDE_SPACE_BEFORE_FULL_STOP.sub(" ", chunk))]
+        return [len(part) for part in split_sentences(language, chunk)]
     except BaseException as panic:
         if not is_error(panic):
             raise
