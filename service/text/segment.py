@@ -8,6 +8,8 @@ from typing import Final, Literal, NamedTuple
 import regex
 from msgspec import Struct
 
+from service.text.readings import Reading, readings
+
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 # Not the signs of trade marks and copyright, which belong to a name.
 _PICTOGRAPHS: Final = regex.compile(
@@ -69,20 +71,27 @@ class ModelInput(NamedTuple):
     text: str
     terms: Sequence[tuple[int, int]]
     """The span of each of the segment's terms in `text`."""
-    originals: Sequence[tuple[int, int]]
-    """The span of each term in the sentence."""
-    replaced: Sequence[tuple[int, int]]
-    """The span in `text` that replaces each term, including spaces that were added around a placeholder."""
+    replaced: Sequence["_Replaced"]
+    """The terms and readings, in the order of the sentence."""
 
     def sentence_span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of the sentence that characters `start` to `end` of `text` stand for."""
         first, last = start, end
-        for term, replaced, original in zip(self.terms, self.replaced, self.originals, strict=True):
-            if start >= replaced[0]:
-                first = original[0] if start < term[1] else max(start - replaced[1], 0) + original[1]
-            if end > replaced[0]:
-                last = original[1] if end <= replaced[1] else end - replaced[1] + original[1]
+        for original, inside, whole in self.replaced:
+            if start >= whole[0]:
+                first = original[0] if start < inside[1] else max(start - whole[1], 0) + original[1]
+            if end > whole[0]:
+                last = original[1] if end <= whole[1] else end - whole[1] + original[1]
         return first, last
+
+
+class _Replaced(NamedTuple):
+    """The span of a term or reading in the sentence, and its spans in the text that a model reads."""
+
+    original: tuple[int, int]
+    inside: tuple[int, int]
+    whole: tuple[int, int]
+    """With the spaces that were added around a placeholder."""
 
 
 class Match(Struct, frozen=True):
@@ -150,24 +159,36 @@ class Segment(NamedTuple):
         return start, end
 
     def model_input(self) -> ModelInput:
-        """Replace terms by placeholders, and capitals by lower case."""
+        """Replace terms by placeholders, spellings by their readings, and capitals by lower case."""
         sentence = _sentence_case(self.sentence) if self.capitals else self.sentence
         words, done = "", 0
-        places: list[tuple[int, int]] = []
-        replaced: list[tuple[int, int]] = []
-        for term in self.terms:
-            words += sentence[done : term.start]
+        replaced: list[_Replaced] = []
+        terms: list[tuple[int, int]] = []
+        for each in self._replacements(sentence):
+            words += sentence[done : each.start]
             start = len(words)
+            is_placeholder = isinstance(each, Term) and each.has_placeholder
             # A model reads XusX as one word.
-            before, after = sentence[max(term.start - 1, 0) : term.start], sentence[term.end : term.end + 1]
-            words += " " if term.has_placeholder and is_word_character(before) and done < term.start else ""
-            inside = STAND_IN if term.has_placeholder else sentence[term.start : term.end]
-            places.append((len(words), len(words) + len(inside)))
-            words += inside + (" " if term.has_placeholder and is_word_character(after) else "")
-            replaced.append((start, len(words)))
-            done = term.end
-        originals = [(term.start, term.end) for term in self.terms]
-        return ModelInput(words + sentence[done:], places, originals, replaced)
+            before, after = sentence[max(each.start - 1, 0) : each.start], sentence[each.end : each.end + 1]
+            words += " " if is_placeholder and is_word_character(before) and done < each.start else ""
+            if isinstance(each, Reading):
+                inside = each.text
+            else:
+                inside = STAND_IN if is_placeholder else sentence[each.start : each.end]
+                terms.append((len(words), len(words) + len(inside)))
+            place = (len(words), len(words) + len(inside))
+            words += inside + (" " if is_placeholder and is_word_character(after) else "")
+            replaced.append(_Replaced((each.start, each.end), place, (start, len(words))))
+            done = each.end
+        return ModelInput(words + sentence[done:], terms, replaced)
+
+    def _replacements(self, sentence: str) -> Sequence[Term | Reading]:
+        """Return the terms, and the readings of what is no term, in the order of the sentence."""
+        read = readings(sentence, self.languages)
+        if not read:
+            return self.terms
+        free = [each for each in read if all(each.end <= term.start or term.end <= each.start for term in self.terms)]
+        return sorted([*self.terms, *free], key=lambda each: each.start)
 
     @property
     def renders_as_is(self) -> bool:

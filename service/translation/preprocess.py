@@ -90,7 +90,7 @@ class Preprocessor:
         self._tokenizer = leg.model.tokenizer
         self._options = options
         self._second = second
-        source, target = self._direction.codes()
+        self._languages = source, target = self._direction.codes()
         # A sentence is encoded when its length is checked, and once more soon afterwards.
         self._ids = lru_cache(maxsize=16)(partial(self._tokenizer.encode, target=target, source=source))
         self._prompt_ids = self._tokenizer.target_prefix(self._direction.target, self._direction.source)
@@ -180,8 +180,8 @@ class Preprocessor:
     def _encode_segment(self, index: int, segment: Segment, offset: int) -> EncodedSegment:
         if not segment.translatable:
             return EncodedSegment(index, self._model, segment, [], offset=offset)
-        source, target = self._direction.codes()
-        segment = segment._replace(languages=(source, target))
+        source, target = self._languages
+        segment = segment._replace(languages=self._languages)
         given = (self._tokenizer.encode_term(term.translation) for term in segment.terms if not term.has_placeholder)
         if sum(map(len, given)) > self._model.max_sentence_tokens:
             # Longer than a translation: they are written, but the model does not read and write them.
@@ -211,7 +211,7 @@ class Preprocessor:
 
     def _fits(self, segment: Segment) -> bool:
         limit = self._model.max_sentence_tokens
-        words = segment.model_input().text
+        words = segment._replace(languages=self._languages).model_input().text
         return len(words) <= limit * _LONGEST_TOKEN and len(self._ids(words)) <= limit
 
 

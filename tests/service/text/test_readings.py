@@ -1,0 +1,99 @@
+"""What a model reads instead of spellings that it garbles."""
+
+import itertools
+
+import pytest
+
+from service.text.readings import readings
+from service.text.segment import Segment, Term
+from service.text.sentences import sentence_ends
+
+TO_FRENCH = ("en", "fr")
+TO_ENGLISH = ("fr-CA", "en-GB")
+
+
+def read(sentence: str, languages: tuple[str, str]) -> str:
+    return Segment("", sentence, "", languages=languages).model_input().text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_read"),
+    [
+        ("See you at 8 pm!", "See you at 20 h!"),
+        ("at 8PM tonight", "at 20 h tonight"),
+        ("It ends at 10:30 p.m.", "It ends at 22:30."),
+        ("at 8 p.m., or later", "at 20 h, or later"),
+        ("(until 8 p.m.)", "(until 20 h)"),
+        ("He said “at 8 p.m.”", "He said “at 20 h.”"),
+        ("from 9 a.m. to 5:05 p.m. daily", "from 9 h to 17:05 daily"),
+        ("9am-5pm", "9 h-17 h"),
+        ("9-5pm, 8–9 p.m. or 10-2am", "9 h-17 h, 20 h–21 h or 22 h-2 h"),
+        ("at 12 pm or 12 am", "at 12 h or midnight"),
+        ("at 12:15 am", "at 00:15"),
+        ("at 9:05:33 PM", "at 21:05:33"),
+        ("It's a quarter to nine.", "It's 8:45."),
+        ("at ten to one", "at 12:50"),
+        ("by half past six pm", "by 18:30"),
+        ("the US$40 and A$1,500.50", "the 40 US dollars and 1,500.50 Australian dollars"),
+        ("US$2.5bn, £3m, €7 million", "2.5 billion US dollars, £3 million, €7 million"),
+        # These are no times of day, and no amounts of money.
+        ("I gave a quarter to nine people", "I gave a quarter to nine people"),
+        ("13 pm, 1.25 pm, v1.8 pm, 5 PMs", "13 pm, 13:25, v1.8 pm, 5 PMs"),
+        ("a rope of 5m, $5, 7 o'clock", "a rope of 5m, $5, 7 o'clock"),
+    ],
+)
+def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> None:
+    assert read(sentence, TO_FRENCH) == is_read
+    assert read(sentence, ("en", "de")) == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_read"),
+    [
+        ("au XVIe siècle", "au 16th siècle"),
+        ("Les XVIIe et XVIIIᵉ siècles", "Les 17th et 18th siècles"),
+        ("le Ier siècle, le XXIème siècle", "le 1st siècle, le 21st siècle"),
+        ("la 2ème fois, la 23e, la 113e", "la 2nd fois, la 23rd, la 113th"),
+        ("en 753 av. J.-C.", "en 753 BC."),
+        ("en 12 apr. J.-C. à Rome", "en 12 AD à Rome"),
+        ("François Ier, Louis XIV, le 1er mai", "François Ier, Louis XIV, le 1er mai"),
+        ("Ce chat, Le chat, la Vie, 1e9, 3E", "Ce chat, Le chat, la Vie, 1e9, 3E"),
+    ],
+)
+def test_french_for_a_model_that_writes_english(sentence: str, is_read: str) -> None:
+    assert read(sentence, TO_ENGLISH) == is_read
+
+
+def test_terms_are_not_read_in_another_way() -> None:
+    copied = Term(7, 11, "8 pm", is_copy=True)
+    segment = Segment("", "Cafe at 8 pm or 9 pm", "", terms=[copied._replace(start=8, end=12)], languages=TO_FRENCH)
+    assert segment.model_input().text == "Cafe at X or 21 h"
+
+
+def test_positions_of_readings_are_those_of_the_sentence() -> None:
+    sentence = "Come at 10:30 p.m. to town."
+    model_input = Segment("", sentence, "", languages=TO_FRENCH).model_input()
+    assert model_input.text == "Come at 22:30 to town."
+    town, time = model_input.text.index("town"), model_input.text.index("30")
+    assert model_input.sentence_span(town, town + 4) == (22, 26)
+    assert model_input.sentence_span(time, time + 2) == (8, 18)
+    assert model_input.sentence_span(0, 4) == (0, 4)
+
+
+def test_readings_do_not_overlap() -> None:
+    found = readings("9-5pm, 8 p.m. at ten to nine am, US$3m and $3m", TO_FRENCH)
+    assert all(after.start >= before.end for before, after in itertools.pairwise(found))
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Selon J.-P. Dupont, oui. J.-B. Say est né.", ["Selon J.-P. Dupont, oui. ", "J.-B. Say est né."]),
+        ("Un vase du IIIe siècle av. J.-C. Il est beau.", ["Un vase du IIIe siècle av. J.-C. ", "Il est beau."]),
+        ("Mort en 12 apr. J.-C. à Rome.", ["Mort en 12 apr. J.-C. à Rome."]),
+    ],
+)
+def test_joined_initials_end_no_sentence(text: str, sentences: list[str]) -> None:
+    ends = [0, *sentence_ends(text, "fr")]
+    assert [text[start:end] for start, end in itertools.pairwise(ends)] == sentences
