@@ -54,7 +54,8 @@ def test_all_metrics_are_described() -> None:
 
 
 def test_all_routes_are_described() -> None:
-    assert names(markdown.tables(page("api.md"), "Routes")) == routes()
+    tables = (("api.md", "Routes"), ("clients.md", "Browser extensions and other servers"))
+    assert names(row for name, heading in tables for row in markdown.tables(page(name), heading)) == routes()
 
 
 def test_all_error_codes_are_described() -> None:
