@@ -56,8 +56,9 @@ def _try_out(server: Server, directory: Path, config: str, phases: str, examples
     assert "unexpected error" not in server.log.read_text()
 
 
-def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
-    _try_out(server, tmp_path, _CONFIG, "examples,coverage,fuzzing", 20)
+@pytest.mark.parametrize("examples", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_schemathesis_finds_nothing(server: Server, tmp_path: Path, examples: int) -> None:
+    _try_out(server, tmp_path, _CONFIG, "examples,coverage,fuzzing", examples)
 
 
 @pytest.mark.slow

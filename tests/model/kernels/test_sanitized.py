@@ -49,6 +49,7 @@ def _run(program: str, sanitizers: str, kernel: Mapping[str, Sequence[str]], dir
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_products_are_exact(tmp_path: Path) -> None:
     """Every variant's: at the limits of 16 bits, with odd widths, and from rows of any kind."""
     _run("products", "undefined,address", VARIANTS, tmp_path)
