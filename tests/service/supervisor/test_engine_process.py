@@ -23,7 +23,10 @@ from tests.generation_requests import generation_request, submitted
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
 
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
 
+
+@in_one_loop
 @pytest.mark.parametrize(
     ("checkpoint", "mode", "device", "reason"),
     [
@@ -34,13 +37,13 @@ _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, howev
     ],
 )
 async def test_a_first_start_that_fails_is_reported_and_not_repeated(
-    checkpoint: str, mode: str, device: str, reason: str
+    zygote: Zygote, checkpoint: str, mode: str, device: str, reason: str
 ) -> None:
     """The error is the engine's own reason, or reports that it just died."""
     options = EngineOptions(
         checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
     )
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
     engine.start()
     started = time.monotonic()
     with pytest.raises(EngineFailed, match=reason):
@@ -50,7 +53,8 @@ async def test_a_first_start_that_fails_is_reported_and_not_repeated(
     await engine.stop()
 
 
-async def test_files_that_have_changed_are_not_loaded() -> None:
+@in_one_loop
+async def test_files_that_have_changed_are_not_loaded(zygote: Zygote) -> None:
     """The tokenizer is that of the files that were there."""
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL),
@@ -61,7 +65,7 @@ async def test_files_that_have_changed_are_not_loaded() -> None:
         max_length=256,
         content_id="of others",
     )
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
     engine.start()
     with pytest.raises(EngineFailed, match="en-fr: its files have changed since the server read them"):
         await engine.wait_until_started()
@@ -128,13 +132,18 @@ async def test_a_request_that_kills_each_engine_is_given_up(
     await engine.stop()
 
 
+@in_one_loop
 @pytest.mark.parametrize(("stable_seconds", "waits"), [(0.0, [0.1, 0.1, 0.1]), (600.0, [0.1, 0.2, 0.4])])
 async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stable_seconds: float, waits: list[float]
+    zygote: Zygote,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    stable_seconds: float,
+    waits: list[float],
 ) -> None:
     monkeypatch.setattr("service.supervisor.engine_process._STABLE_SECONDS", stable_seconds)
     options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=32)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
     engine.start()
     await engine.wait_until_started()
     for deaths in range(1, len(waits) + 1):
@@ -148,13 +157,14 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
     await engine.stop()
 
 
-async def test_silence_with_a_reason_is_no_hang() -> None:
+@in_one_loop
+async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
     restarts = Restarts()
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
     )
-    engine = EngineProcess(ForkServer(options), 0, restarts, timeout_seconds=0.1)
+    engine = EngineProcess(ForkServer(options, zygote), 0, restarts, timeout_seconds=0.1)
     waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
     engine.start()
     async with asyncio.timeout(30):
@@ -205,12 +215,13 @@ async def test_time_without_work_counts_for_nothing(
     theirs.close()
 
 
-async def test_a_mode_for_gpus_works_without_one(caplog: pytest.LogCaptureFixture) -> None:
+@in_one_loop
+async def test_a_mode_for_gpus_works_without_one(zygote: Zygote, caplog: pytest.LogCaptureFixture) -> None:
     """bf16, and what it does on a device without graphs, through the whole of an engine process."""
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="bf16", threads=1, slots=2, max_prefill=1, max_length=64
     )
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
     engine.start()
     with caplog.at_level("INFO"):
         await engine.wait_until_started()

@@ -31,6 +31,8 @@ OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, 
 REQUEST = generation_request([50, 60, 70, 2], 20)
 PR_SET_CHILD_SUBREAPER = 36
 
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
+
 
 @dataclass
 class Replicas:
@@ -50,8 +52,7 @@ class Replicas:
 
 
 @asynccontextmanager
-async def running(fork_server: ForkServer | None = None) -> AsyncIterator[Replicas]:
-    fork_server = fork_server or ForkServer(OPTIONS)
+async def running(fork_server: ForkServer) -> AsyncIterator[Replicas]:
     engines = [EngineProcess(fork_server, number, EngineObserver()) for number in range(2)]
     for engine in engines:
         engine.start()
@@ -79,8 +80,9 @@ async def _ids(reader: Reader) -> list[int]:
     return [token.token_id for token in reader.tokens]
 
 
-async def test_replicas_share_the_weights() -> None:
-    async with running() as replicas:
+@in_one_loop
+async def test_replicas_share_the_weights(zygote: Zygote) -> None:
+    async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
         assert await _ids(submitted(first, REQUEST)) == await _ids(submitted(second, REQUEST))
         maps = Path(f"/proc/{_pid(first)}/smaps_rollup").read_text()  # noqa: ASYNC240
@@ -89,8 +91,9 @@ async def test_replicas_share_the_weights() -> None:
         assert shared > resident / 3  # what is not read from a file, and yet not its own
 
 
-async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None:
-    async with running() as replicas:
+@in_one_loop
+async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed(zygote: Zygote) -> None:
+    async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -105,9 +108,12 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed() -> None
         assert replicas.forking() == again
 
 
-async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_one_loop
+async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(
+    zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.01)
-    async with running() as replicas:
+    async with running(ForkServer(OPTIONS, zygote)) as replicas:
         engines = {_pid(engine) for engine in replicas.engines}
         gone: set[int | None] = {None}
         async with asyncio.timeout(60):
@@ -121,9 +127,12 @@ async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(monkeypa
         assert {_pid(engine) for engine in replicas.engines} == engines
 
 
-async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_one_loop
+async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(
+    zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
-    async with asyncio.timeout(60), running() as replicas:
+    async with asyncio.timeout(60), running(ForkServer(OPTIONS, zygote)) as replicas:
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
@@ -247,14 +256,15 @@ async def test_a_first_start_survives_zygotes_that_do_not_answer(
     assert len(starts.read_text().splitlines()) == 3
 
 
+@in_one_loop
 async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    zygote: Zygote, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second one, when it is known how long the model takes."""
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("service.supervisor.fork_server._LEAST_LOAD_SECONDS", 1.0)
     monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
-    async with asyncio.timeout(120), running() as replicas:
+    async with asyncio.timeout(120), running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -279,11 +289,12 @@ def inherits_orphans() -> Iterator[None]:
     assert prctl(PR_SET_CHILD_SUBREAPER, 0) == 0
 
 
+@in_one_loop
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are given to another process than the first on Linux only")
 @pytest.mark.usefixtures("inherits_orphans")
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) -> None:
-    async with running() as replicas:
+async def test_no_zombie_is_left_where_nobody_else_clears_away(zygote: Zygote, at_once: bool) -> None:
+    async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
@@ -299,9 +310,10 @@ async def test_no_zombie_is_left_where_nobody_else_clears_away(at_once: bool) ->
                 await asyncio.sleep(0.01)
 
 
-async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture) -> None:
+@in_one_loop
+async def test_a_fork_that_fails_costs_no_model(zygote: Zygote, caplog: pytest.LogCaptureFixture) -> None:
     """The system may have no room for another process, for a while."""
-    async with running() as replicas:
+    async with running(ForkServer(OPTIONS, zygote)) as replicas:
         [engine, _] = replicas.engines
         text = await _ids(submitted(engine, REQUEST))
         parent = replicas.forking()
@@ -318,9 +330,10 @@ async def test_a_fork_that_fails_costs_no_model(caplog: pytest.LogCaptureFixture
         assert replicas.forking() == parent
 
 
+@in_one_loop
 @pytest.mark.slow
-async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
-    async with running() as forked:
+async def test_where_nothing_forks_each_engine_loads_the_model(zygote: Zygote) -> None:
+    async with running(ForkServer(OPTIONS, zygote)) as forked:
         text = await _ids(submitted(forked.engines[0], REQUEST))
     async with running(ForkServer(OPTIONS, Zygote(forks=False))) as replicas:
         first, second = replicas.engines
@@ -330,13 +343,14 @@ async def test_where_nothing_forks_each_engine_loads_the_model() -> None:
         await replicas.lose(first, text)
 
 
+@in_one_loop
 @pytest.mark.skipif(usable_cores() < 2 or has_cpu_limit(), reason="lending needs two cores")
-async def test_an_engine_has_the_thread_of_one_without_work() -> None:
+async def test_an_engine_has_the_thread_of_one_without_work(zygote: Zygote) -> None:
     lends = msgspec.structs.replace(OPTIONS, engines=2, lends_threads=True)
     long = generation_request([50, 60, 70, 80, 90] * 10 + [2], 60)
     texts, threads = [], []
     for options in (OPTIONS, lends):
-        async with running(ForkServer(options)) as replicas:
+        async with running(ForkServer(options, zygote)) as replicas:
             first = replicas.engines[0]
             await asyncio.sleep(0.01)  # the other one shall have had no work for longer than a millisecond
             texts.append(await _ids(submitted(first, long)))
