@@ -32,11 +32,6 @@ def split_xml(xml: str, language: str, splitter: Splitter, tags: XmlTags) -> Ite
     return splitter.merge_copied(_segments(xml, language, splitter, tags))
 
 
-def split_inline_xml(xml: str, language: str, splitter: Splitter, tags: XmlTags) -> Iterator[Segment]:
-    """Split a sentence whose tags are all inline tags."""
-    return split_xml(xml, language, splitter, XmlTags(tags.ignored, detects_outline=False))
-
-
 def find_xml_error(xml: str) -> str:
     """Describe the first wrong tag of XML; "" if each tag has its partner."""
     tokens = list(tokenize_xml(xml))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import chain
 from typing import Final, NamedTuple
 
 from service.engine.generation_request import GivenTerm
@@ -17,10 +16,12 @@ from service.text.segment import STAND_IN, Segment, Term
 from service.text.sentences import sentence_separator
 from service.text.splitter import Splitter
 from service.text.unwritable import Unwritable
-from service.text.xml import split_inline_xml, split_xml
+from service.text.xml import XmlTags, split_xml
 from service.translation.options import TranslationOptions, default_target_length
 
 _LONGEST_TOKEN: Final = 64  # characters; no tokenizer has longer tokens
+Encode = Callable[[int, str], Iterator["EncodedSegment"]]
+"""Yields the segments of a text, whose number is the first argument, lazily."""
 
 
 class PivotSentence(NamedTuple):
@@ -163,7 +164,8 @@ class Preprocessor:
                 return split_html(sentence.text, language, self._splitter, self._options.ignored_elements)
             case "xml":
                 assert self._options.xml is not None
-                return split_inline_xml(sentence.text, language, self._splitter, self._options.xml)
+                inline = XmlTags(self._options.xml.ignored, detects_outline=False)
+                return split_xml(sentence.text, language, self._splitter, inline)
             case "attribute":
                 return split_attribute(sentence.text, language, self._splitter)
             case "plain":
@@ -189,16 +191,18 @@ class Preprocessor:
         model_input = segment.model_input()
         ids = self._ids(model_input.text)
         then = None if self._second is None else partial(self._second.encode_pivot, ())
+        encoded = EncodedSegment(
+            index, self._model, segment, ids, offset=offset, prompt_ids=self._prompt_ids, then=then
+        )
         if not (segment.terms or segment.marks or self._options.inspect.alignment):
-            prompt = self._prompt_ids
-            return EncodedSegment(index, self._model, segment, ids, offset=offset, prompt_ids=prompt, then=then)
+            return encoded
         spans = self._tokenizer.spans(model_input.text, target, source)
         terms = [self._term(term, place, spans) for term, place in zip(segment.terms, model_input.terms, strict=True)]
-        originals = [span and model_input.sentence_span(*span) for span in spans]
-        closing_ids = self._model.closing_ids if terms and _ends_with_its_only_mark(model_input.text) else ()
-        again, prompt = partial(self._encode_segment, index, offset=offset), self._prompt_ids
-        return EncodedSegment(
-            index, self._model, segment, ids, originals, offset, terms, closing_ids, prompt, (), then, again
+        return encoded._replace(
+            spans=[span and model_input.sentence_span(*span) for span in spans],
+            terms=terms,
+            closing_ids=self._model.closing_ids if terms and _ends_with_its_only_mark(model_input.text) else (),
+            encode_again=partial(self._encode_segment, index, offset=offset),
         )
 
     def _term(self, term: Term, place: tuple[int, int], spans: Sequence[tuple[int, int] | None]) -> GivenTerm:
@@ -215,29 +219,12 @@ class Preprocessor:
         return len(words) <= limit * _LONGEST_TOKEN and len(self._ids(words)) <= limit
 
 
-class CopyPreprocessor:
-    """Replaces a `Preprocessor` for a text that is already in the target language."""
-
-    def encode(self, index: int, text: str) -> Iterator[EncodedSegment]:
-        if text:
-            yield EncodedSegment(index, None, Segment("", text, "", translatable=False), [])
-
-    def with_target_prefix(self, segments: Iterator[EncodedSegment]) -> Iterator[EncodedSegment]:
-        raise InvalidRequest("target_prefix", "the text is already in the target language and is copied")
+def copied(index: int, text: str) -> Iterator[EncodedSegment]:
+    """Yield a text that is already in the target language as one segment."""
+    if text:
+        yield EncodedSegment(index, None, Segment("", text, "", translatable=False), [])
 
 
 def _ends_with_its_only_mark(text: str) -> bool:
     """Return True if the final mark is the only one; then its translation most probably ends with a mark, too."""
     return text[-1:] in CLOSING and not any(mark in text[:-1] for mark in CLOSING)
-
-
-def preprocess(
-    texts: Sequence[str], preprocessors: Sequence[Preprocessor | CopyPreprocessor], target_prefix: str
-) -> Iterator[EncodedSegment]:
-    """Yield the encoded segments of all texts, each by its own preprocessor. Raises `InvalidRequest`."""
-    segments: Iterator[EncodedSegment] = chain.from_iterable(
-        preprocessor.encode(index, text)
-        for index, (text, preprocessor) in enumerate(zip(texts, preprocessors, strict=True))
-    )
-    # Only a text of one sentence can have a prefix.
-    return preprocessors[0].with_target_prefix(segments) if target_prefix and preprocessors else segments

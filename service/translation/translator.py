@@ -1,9 +1,10 @@
 """The translator: it checks requests, finds their routes and starts them. Knows nothing of HTTP and engines."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
@@ -16,7 +17,7 @@ from service.text.markup.tokenizer import text_sample
 from service.text.pivot_glossary import pivot_finders
 from service.translation.events import Started
 from service.translation.options import Limits, TranslationOptions
-from service.translation.preprocess import CopyPreprocessor, Preprocessor, preprocess
+from service.translation.preprocess import EncodedSegment, Preprocessor, copied
 from service.translation.recall import remembering
 from service.translation.translation import Translation, Work
 from service.translation.window import FirstTokenPriority, SegmentWindow
@@ -121,9 +122,19 @@ class Translator:
         if any(each not in routes and each != target and not options.copies_foreign for each in found):
             raise NotReady("a model of this direction has just been unloaded; try again")
         _admit(routes.values(), options)
-        preprocessors = {each: self._preprocessor(route, options) for each, route in routes.items()}
-        copying = CopyPreprocessor()
-        segments = preprocess(texts, [preprocessors.get(each, copying) for each in sources], options.target_prefix)
+        preprocessors = {each: _preprocessor(route, options) for each, route in routes.items()}
+        encoders = {
+            each: remembering(preprocessors[each].encode, self._memory, route, options)
+            for each, route in routes.items()
+        }
+        segments: Iterator[EncodedSegment] = chain.from_iterable(
+            encoders.get(source, copied)(index, text)
+            for index, (source, text) in enumerate(zip(sources, texts, strict=True))
+        )
+        if options.target_prefix and texts:  # of one sentence, or it is refused
+            if sources[0] not in preprocessors:
+                raise InvalidRequest("target_prefix", "the text is already in the target language and is copied")
+            segments = preprocessors[sources[0]].with_target_prefix(segments)
         return Work(segments, {model for route in routes.values() for model in route.models})
 
     async def route(self, source: str, target: str) -> Route:
@@ -219,14 +230,6 @@ class Translator:
             raise NotReady("no model is loaded")
         return targets
 
-    def _preprocessor(self, route: Route, options: TranslationOptions) -> Preprocessor:
-        first = remembering(self._memory, route, options)
-        if route.second is None:
-            return first(route.first, options, options.glossary.find)
-        find_terms, find_code_words = pivot_finders(options.glossary)
-        second = Preprocessor(route.second, options, find_code_words)
-        return first(route.first, options, find_terms, second=second)
-
     def check_length(self, texts: Sequence[str], name: str) -> None:
         """Raise `TooLong` for too many texts or characters."""
         limits = self.limits
@@ -246,6 +249,14 @@ class Translator:
             raise InvalidRequest("alternatives", f"{requested} are requested, the limit is {most}")
         if options.beam.size > limits.max_beam_size:
             raise InvalidRequest("beam_size", f"{options.beam.size} is requested, the limit is {limits.max_beam_size}")
+
+
+def _preprocessor(route: Route, options: TranslationOptions) -> Preprocessor:
+    if route.second is None:
+        return Preprocessor(route.first, options, options.glossary.find)
+    find_terms, find_code_words = pivot_finders(options.glossary)
+    second = Preprocessor(route.second, options, find_code_words)
+    return Preprocessor(route.first, options, find_terms, second=second)
 
 
 def _admit(routes: Iterable[Route], options: TranslationOptions) -> None:

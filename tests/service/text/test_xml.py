@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from service.text.segment import Segment
 from service.text.splitter import Splitter, Splitting
-from service.text.xml import XmlTags, find_xml_error, split_inline_xml, split_xml
+from service.text.xml import XmlTags, find_xml_error, split_xml
 
 _TAGS = ["<p>", "</p>", "<x id='1'>", "</x>", "<x/>", "<Link>", "</Link>", "<!-- c -->", "<![CDATA[a]]>", "<?pi?>", "<"]
 _TEXTS = ["a ", "bc. ", "\n", " ", "&amp;", "&lt;", "script"]
@@ -75,7 +75,7 @@ def test_ignored_elements_are_copied() -> None:
     [only] = _split('Please open <x>the <b>page</b></x> or <x id="20"></x> or <x/>.', tags)
     assert [term.translation for term in only.terms] == ["<x>the <b>page</b></x>", '<x id="20"></x>', "<x/>"]
     assert only.marks == []
-    [only] = split_inline_xml("<x>Page</x>", "en", Splitter(lambda segment: True), tags)
+    [only] = _split("<x>Page</x>", XmlTags(frozenset({"x"}), detects_outline=False))
     assert not only.translatable
     assert _sentences("<p>One</p><x>Page</x>", tags) == ["One"]
 
