@@ -99,10 +99,12 @@ def split_sentences(text: str, language: str, splitter: Splitter, kept: Sequence
     """
     if not kept and text.lstrip().startswith("{") and is_icu_message(text.strip()):
         return _branches(text, language, splitter)
-    tags = [] if kept or not _MARK.search(text) else sorted([*_tags(text), *_paired_tags(text), *_single_marks(text)])
-    if not tags:
-        return splitter.sentences(text, language, kept)
-    return split_run(list(_fragments(text, tags)), language, splitter, encoding="plain")
+    if not kept and _MARK.search(text):
+        verbatim = find_verbatim(text)
+        tags = sorted([*_pairs(text, verbatim), *_paired_tags(text), *_single_marks(text, verbatim)])
+        if tags:
+            return split_run(list(_fragments(text, tags)), language, splitter, encoding="plain")
+    return splitter.sentences(text, language, kept)
 
 
 def _branches(message: str, language: str, splitter: Splitter) -> Iterator[Segment]:
@@ -133,9 +135,8 @@ def _fragments(text: str, tags: Sequence[_Tag]) -> Iterator[Fragment]:
         yield Fragment(text[done:], text[done:])
 
 
-def _tags(text: str) -> Iterator[_Tag]:
+def _pairs(text: str, verbatim: Sequence[tuple[int, int]]) -> Iterator[_Tag]:
     """Yield the marks of all pairs outside of code, URLs and names; pairs are nested or apart."""
-    verbatim = find_verbatim(text)
     # Parts of the text that are still to be searched.
     parts = [(0, len(text))]
     while parts:
@@ -163,15 +164,12 @@ def _paired_tags(text: str) -> Iterator[_Tag]:
         yield _Tag(found[number].start(), found[number].end(), kinds[number], names[number])
 
 
-def _single_marks(text: str) -> Iterator[_Tag]:
+def _single_marks(text: str, verbatim: Sequence[tuple[int, int]]) -> Iterator[_Tag]:
     """Yield the colour codes before words, and the accelerator of a label."""
     found = list(_COLOUR.finditer(text))
     if not found and len(text) <= _LONGEST_LABEL:
         accelerators = list(_ACCELERATOR.finditer(text))
         found = accelerators if len(accelerators) == 1 else []
-    if not found:
-        return
-    verbatim = find_verbatim(text)
     for each in found:
         if not any(start <= each.start() < end for start, end in verbatim):
             yield _Tag(each.start(), each.end(), TokenKind.OPEN, each[0], is_empty=True)

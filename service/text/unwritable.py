@@ -59,11 +59,9 @@ def _words(text: str, characters: Collection[str]) -> Iterator[tuple[int, int]]:
     """Yield the words around the given characters, in order."""
     done = 0
     for place, character in enumerate(text):
-        if place < done or character not in characters:
-            continue
-        start, end = _word(text, place, done)
-        yield start, end
-        done = end
+        if place >= done and character in characters:
+            start, done = _word(text, place, done)
+            yield start, done
 
 
 def _word(text: str, place: int, first: int) -> tuple[int, int]:
