@@ -6,12 +6,12 @@ similar to one in the sentence but has other digits is replaced by that one, as 
 to none stays: the model made it of words, or converted it.
 """
 
-import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from difflib import get_close_matches
 from functools import cache
 from itertools import chain
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import regex
 from babel import Locale, UnknownLocaleError
@@ -101,30 +101,19 @@ def _ascii_digits(number: str) -> str:
     return "".join(str(int(each)) if each.isdecimal() else each for each in number)
 
 
-class _Exact(NamedTuple):
-    """The value of a number, and its spelling in the sentence."""
-
-    value: NumberValue
-    number: str
-
-    @property
-    def is_grouped(self) -> bool:
-        return len(self.number) > sum(map(len, self.value)) + bool(self.value.fraction)
-
-
 class SentenceNumbers:
     """The numbers of a sentence, against which numbers of its translation are checked."""
 
     def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
         """`languages` are those of the sentence and its translation."""
-        self._source_format, self._target_format = map(number_format, languages)
+        source_format, self._format = map(number_format, languages)
         found = [(each[0], each.end()) for each in _NUMBER.finditer(sentence)]
         self._figures = {number: _figures(number) for number, _ in found}
         multiplied = {number for number, end in found if _MULTIPLIERS.match(sentence, end)}
         exact = {"".join(self._figures[each]): each for each in self._figures if each not in multiplied}
         lengths = range(_SHORTEST_REPAIRED, _LONGEST + 1)
         self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
-        self._values = self._exact_values({self._figures[each] for each in multiplied})
+        self._values = self._exact_values(source_format, {self._figures[each] for each in multiplied})
         self._whole = {*self._figures.values()}
         short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
         self._parts = {spelled for figure in short for spelled in (figure, figure.lstrip("0"))}
@@ -146,18 +135,17 @@ class SentenceNumbers:
         is_same = similar and similar[0] != digits and similar[0].lstrip("0") == digits.lstrip("0")
         return self._spellings[similar[0]] if similar and not is_same else number
 
-    def _exact_values(self, multiplied: Set[Figures]) -> dict[Figures, _Exact]:
-        """Map figures to the value of the sentence's number with them; figures of several numbers are left out."""
-        spelled: dict[Figures, list[str]] = {}
+    def _exact_values(
+        self, format: NumberFormat | None, multiplied: Set[Figures]
+    ) -> dict[Figures, tuple[NumberValue, str]]:
+        """Map figures to the value and the spelling of the only number in the sentence that has them."""
+        spellings = Counter(self._figures.values())
+        values: dict[Figures, tuple[NumberValue, str]] = {}
         for number, figures in self._figures.items():
-            spelled.setdefault(figures, []).append(number)
-        values: dict[Figures, _Exact] = {}
-        if (format := self._source_format) is None:
-            return values
-        for figures, [number, *others] in spelled.items():
-            value = format.value(_ascii_digits(number))
-            if value is not None and not others and figures not in multiplied:
-                values[figures] = _Exact(value, number)
+            if format is not None and spellings[figures] == 1 and figures not in multiplied:
+                value = format.value(_ascii_digits(number))
+                if value is not None:
+                    values[figures] = value, number
         return values
 
     def _with_its_value(self, number: str, figures: Figures) -> str:
@@ -165,13 +153,15 @@ class SentenceNumbers:
 
         A number that is spelled as in the sentence stays if the language cannot read it: 3.10 may be a version.
         """
-        format, exact = self._target_format, self._values.get(figures)
-        if format is None or exact is None:
+        format = self._format
+        if format is None or figures not in self._values:
             return number
+        exact, spelling = self._values[figures]
         value = format.value(_ascii_digits(number))
-        if value == exact.value or (value is None and number == exact.number):
+        if value == exact or (value is None and number == spelling):
             return number
-        return format.write(exact.value, grouped=exact.is_grouped)
+        is_grouped = len(spelling) > sum(map(len, exact)) + bool(exact.fraction)
+        return format.write(exact, grouped=is_grouped)
 
     def _is_made_of_parts(self, number: str) -> bool:
         """Return True for several of the sentence's numbers side by side, or for figures of a date, each only once."""
@@ -202,9 +192,6 @@ class NumberRepair:
     def holds_text(self) -> bool:
         """True while a number may go on."""
         return bool(self._held)
-
-    def copy(self) -> Self:
-        return copy.copy(self)
 
     def push(self, part: Aligned) -> Sequence[Aligned]:
         """Add a part of the translation and return the parts that are final."""

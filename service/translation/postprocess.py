@@ -55,7 +55,7 @@ class StreamingPostprocessor:
         """Return an independent copy, which continues from here."""
         other = copy.copy(self)
         other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
-        other._numbers, other._marks = self._numbers.copy(), copy.copy(self._marks)
+        other._numbers, other._marks = copy.copy(self._numbers), copy.copy(self._marks)
         return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
