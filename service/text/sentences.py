@@ -43,18 +43,12 @@ _SPACE_OR_LETTER: Final = regex.compile(rf"\s+|(?={UNSPACED_LETTER})")
 
 _UNSPACED_LANGUAGES: Final = frozenset("bo dz ja km lo lzh my th wuu yue zh".split())
 """Languages that put no space between sentences."""
-_CLOSING_CATEGORIES: Final = frozenset({"Pe", "Pf", "Po"})
 
 
 def sentence_separator(source: str, target: str) -> str:
     """Return the separator of two translated sentences that nothing separates in the source language."""
     unspaced = (source.partition("-")[0] in _UNSPACED_LANGUAGES, target.partition("-")[0] in _UNSPACED_LANGUAGES)
     return " " if unspaced == (True, False) else ""
-
-
-def is_closing_punctuation(character: str) -> bool:
-    """Return True for punctuation that ends the text before it: a full stop, a closing bracket or quotation mark."""
-    return unicodedata.category(character) in _CLOSING_CATEGORIES
 
 
 def is_unspaced(character: str) -> bool:
@@ -128,33 +122,20 @@ def find_cut(text: str, start: int, end: int, terms: Sequence[Term] = ()) -> int
     spaces are cut between any two characters. No term is cut; `terms` are in order, without overlaps. None if there
     is no good position, as in a base64 block.
     """
-
     ends = [term.end for term in terms]
 
     def is_outside(place: int) -> bool:
         number = bisect_right(ends, place)
         return number == len(ends) or terms[number].start >= place
 
-    def outside(places: Iterable[int]) -> list[int]:
-        return [place for place in places if is_outside(place)]
-
     middle, quarter = (start + end) // 2, (end - start) // 4
-    for marks in _CLAUSES:
-        places = outside(each.end() for each in marks.finditer(text, middle - quarter, middle + quarter))
-        if places:
-            return _nearest(places, middle)
-    places = outside(
-        each.end() for each in _SPACE.finditer(text, start, end) if start < each.start() and each.end() < end
+    letters = _UNSPACED_LETTER.finditer(text, start + 1, end)
+    candidates: Iterable[Iterable[int]] = (
+        *((each.end() for each in marks.finditer(text, middle - quarter, middle + quarter)) for marks in _CLAUSES),
+        (each.end() for each in _SPACE.finditer(text, start, end) if start < each.start() and each.end() < end),
+        (each.start() for each in letters if not unicodedata.combining(text[each.start()])),
     )
-    if places:
-        return _nearest(places, middle)
-    places = outside(
-        each.start()
-        for each in _UNSPACED_LETTER.finditer(text, start + 1, end)
-        if not unicodedata.combining(text[each.start()])
-    )
-    return _nearest(places, middle) if places else None
-
-
-def _nearest(places: list[int], middle: int) -> int:
-    return min(places, key=lambda place: abs(place - middle))
+    for places in candidates:
+        if possible := [*filter(is_outside, places)]:
+            return min(possible, key=lambda place: abs(place - middle))
+    return None

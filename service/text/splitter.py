@@ -1,6 +1,7 @@
 """Plain texts to segments, without losing a character: the segments' texts joined are the text."""
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,15 @@ from typing import Final, Literal
 from service.text.glossary import EMPTY_GLOSSARY, Finder
 from service.text.placeholders import find_breaks, find_verbatim
 from service.text.segment import Fits, Segment, Term, segment_of
-from service.text.sentences import chunks, find_cut, is_closing_punctuation, sentence_ends
+from service.text.sentences import chunks, find_cut, sentence_ends
 from service.text.unwritable import Unwritable
 
 # The lines of `str.splitlines`, one by one.
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
 BULLET: Final = re.compile(r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\))(?=\s))*\s*")
+# Punctuation that ends the text before it: a full stop, a closing bracket or quotation mark.
+_CLOSING_CATEGORIES: Final = frozenset({"Pe", "Pf", "Po"})
 _CELL: Final = re.compile(r"[^\t]*\t*")
 
 
@@ -99,7 +102,7 @@ class Splitter:
         last = Segment("", "", "")
         for segment in self._sentences(text, language, kept):
             touches = last.sentence and segment.sentence and not (last.after or segment.before)
-            is_separated = touches and not is_closing_punctuation(segment.sentence[0])
+            is_separated = touches and unicodedata.category(segment.sentence[0]) not in _CLOSING_CATEGORIES
             yield segment._replace(separator=self.separator) if is_separated else segment
             last = segment
 
@@ -112,7 +115,9 @@ class Splitter:
             offset += len(chunk)
             ends = [len(chunk)] if self.splitting == "none" else list(sentence_ends(chunk, language))
             given = list(self.find_terms(chunk, [0, *ends]))
-            terms = _without_overlaps([*given, *self._copies(chunk, given), *copied])
+            spans = find_verbatim(chunk, self.unwritable, given)
+            verbatim = [Term(start, end, chunk[start:end], is_copy=True) for start, end in spans]
+            terms = _without_overlaps([*given, *verbatim, *copied])
             start = first = 0
             for end in ends:
                 last = bisect_left(terms, end, first, key=lambda term: term.start)
@@ -120,10 +125,6 @@ class Splitter:
                     continue  # a term continues after it, and so does the sentence
                 yield from self._split_to_fit(chunk, start, end, terms[first:last])
                 start, first = end, last
-
-    def _copies(self, chunk: str, given: Sequence[Term]) -> list[Term]:
-        spans = find_verbatim(chunk, self.unwritable, given)
-        return [Term(start, end, chunk[start:end], is_copy=True) for start, end in spans]
 
     def _split_to_fit(self, text: str, start: int, end: int, terms: Sequence[Term]) -> Iterator[Segment]:
         """Yield the sentence from `start` to `end`, in parts if it is too long for the model."""
