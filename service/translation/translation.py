@@ -27,7 +27,7 @@ from service.translation.events import (
 )
 from service.translation.options import TranslationOptions
 from service.translation.preprocess import EncodedSegment
-from service.translation.window import SegmentInFlight, SegmentWindow, mark_as_retrieved
+from service.translation.window import SegmentInFlight, SegmentWindow, in_background
 
 LONGEST_WAIT_SECONDS: Final = 30.0
 """A response begins only when engines can answer; a request waits no longer for it.
@@ -95,8 +95,7 @@ class Translation:
             self._begin(work())
             return
         self._missing = missing
-        self._fetching = asyncio.create_task(self._fetch(work))
-        self._fetching.add_done_callback(mark_as_retrieved)
+        self._fetching = in_background(self._fetch(work))
 
     def _begin(self, work: Work) -> None:
         """Keep the models in service, and submit the first segments. Raises the errors of preparing those."""
@@ -193,7 +192,7 @@ class Translation:
         """Yield the events of all segments as they arrive, and () each time that there are no more for the moment."""
         options = self._options
         while current := await self._next():
-            sent = self.characters_sent + current.characters
+            sent = self.characters_sent + len(current.first.encoded.segment.text)
             if not current.is_handed_over:
                 yield ()
             for submitted in await current.final_segments():

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from service.translation.options import Limits, TranslationOptions, default_targ
 from service.translation.postprocess import pivot_sentence
 from service.translation.preprocess import EncodedSegment
 
+_Result = TypeVar("_Result")
 _BACKGROUND_SEGMENTS: Final = 8
 """Segments of a document that are decoded at once."""
 _LONGEST_WAIT_SECONDS: Final = 0.02
@@ -66,48 +67,31 @@ class SubmittedSegment(NamedTuple):
     """True if the first model's translation was cut at its maximum length."""
 
 
-class SegmentInFlight:
+class SegmentInFlight(NamedTuple):
     """A segment on its way through one model; on a pivot route, through two."""
 
-    def __init__(self, first: SubmittedSegment, second: Coroutine[Any, Any, Sequence[SubmittedSegment]] | None) -> None:
-        """`second` hands the first model's translation over to the second model."""
-        self._first = first
-        self._second = None if second is None else asyncio.create_task(second)
-        if self._second is not None:
-            self._second.add_done_callback(mark_as_retrieved)  # nobody awaits it if the translation is closed first
-
-    @property
-    def characters(self) -> int:
-        """The number of characters of the text that the segment stands for."""
-        return len(self._first.encoded.segment.text)
+    first: SubmittedSegment
+    second: asyncio.Task[Sequence[SubmittedSegment]] | None
+    """Hands the first model's translation over to the second model, or puts the terms of a glossary into it."""
 
     @property
     def source(self) -> tuple[int, int]:
         """The span of its sentence in the text; both models' segments of a pivot route have the first one's."""
-        encoded = self._first.encoded
+        encoded = self.first.encoded
         return encoded.offset, encoded.offset + len(encoded.segment.source_sentence)
 
     @property
     def is_handed_over(self) -> bool:
         """True if `final_segments` returns at once."""
-        return self._second is None or self._second.done()
+        return self.second is None or self.second.done()
 
     async def final_segments(self) -> Sequence[SubmittedSegment]:
         """Return the segments whose translations are sent; raises the error of the first model."""
-        return [self._first] if self._second is None else await self._second
+        return [self.first] if self.second is None else await self.second
 
-    def close(self) -> None:
-        for reader in self._readers():
-            reader.close()
-        if self._second is not None:
-            self._second.cancel()
-
-    def fail(self, error: ServiceError) -> None:
-        for reader in self._readers():
-            reader.fail(error)
-
-    def _readers(self) -> Iterator[Reader]:
-        second, known = self._second, [self._first]
+    def readers(self) -> Iterator[Reader]:
+        """Yield the readers of both models' translations, as far as there are any yet."""
+        second, known = self.second, [self.first]
         if second is not None and second.done() and not second.cancelled() and second.exception() is None:
             known += second.result()
         return (each.reader for each in known if each.reader is not None)
@@ -199,14 +183,19 @@ class SegmentWindow:
     def fail(self, error: ServiceError) -> None:
         """End all segments in flight: whoever reads them gets `error`."""
         for each in self._ahead:
-            each.fail(error)
+            for reader in each.readers():
+                reader.fail(error)
 
     def close(self) -> None:
         """Cancel all unfinished segments; may be called twice."""
         if self._filling is not None:
             self._filling.cancel()
         while self._ahead:
-            self._ahead.popleft().close()
+            each = self._ahead.popleft()
+            for reader in each.readers():
+                reader.close()
+            if each.second is not None:
+                each.second.cancel()
         self.is_in_preparation = False
         self.first_token_arrived()
 
@@ -217,8 +206,7 @@ class SegmentWindow:
         elif self._filling is None or self._filling.done():
             if self._filling is not None:
                 self._filling.result()
-            self._filling = asyncio.create_task(self._fill_in_background(self._executor))
-            self._filling.add_done_callback(mark_as_retrieved)
+            self._filling = in_background(self._fill_in_background(self._executor))
 
     async def _fill_in_background(self, executor: Executor) -> None:
         count = self._size - len(self._ahead)
@@ -243,7 +231,8 @@ class SegmentWindow:
             raise DeadlineExceeded("the translation was not finished in time")
         for encoded in prepared:
             first = self._submit(encoded)
-            self._ahead.append(SegmentInFlight(first, self._second_step(first)))
+            second = self._second_step(first)
+            self._ahead.append(SegmentInFlight(first, None if second is None else in_background(second)))
         if self.is_in_preparation:
             self.is_in_preparation = False
             self.is_long = self._options.is_background or len(self._ahead) == self._size
@@ -261,7 +250,7 @@ class SegmentWindow:
         self.first = self.first or reader
         return SubmittedSegment(encoded, reader, is_cut)
 
-    def _second_step(self, first: SubmittedSegment) -> Coroutine[Any, Any, list[SubmittedSegment]] | None:
+    def _second_step(self, first: SubmittedSegment) -> Coroutine[Any, Any, Sequence[SubmittedSegment]] | None:
         """Return what is done with the first translation, if it is not the last one."""
         if first.reader is None:
             return None
@@ -321,7 +310,8 @@ class SegmentWindow:
         )
 
 
-def mark_as_retrieved(task: asyncio.Task[Any]) -> None:
-    """Mark the exception of a task as retrieved, which nobody may await."""
-    if not task.cancelled():
-        task.exception()
+def in_background(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
+    """Start a task; its exception counts as retrieved, as nobody may await it."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
+    return task
