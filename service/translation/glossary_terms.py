@@ -137,7 +137,10 @@ class TermWriter:
         best = beginnings[0] if len(beginnings) == 1 else await self._fitting(beginnings)
         end = len(best.known) + len(best.ids)
         unchanged = await self._followed_by(tokens[target.place.end :], best)
-        again = await self._written_again(unchanged, end)
+        limit = self._request.search.max_new_tokens
+        again = unchanged
+        if end < limit:  # all that is behind the term is written again
+            again = await self._continued(unchanged[:end], [], limit, unchanged[end:-1])
         chosen = again if self._agree(unchanged[end:], again[end:]) else unchanged
         own = range(end - sum(term == target.number for term in best.terms), end)
         return [
@@ -210,11 +213,6 @@ class TermWriter:
         tokens = await self._continued(beginning.known, ids[:-1])
         new = zip(tokens[len(beginning.known) :], ids, terms, strict=True)
         return [*beginning.known, *(replace(token, token_id=i, term=term) for token, i, term in new)]
-
-    async def _written_again(self, tokens: Sequence[TokenReport], end: int) -> list[TokenReport]:
-        """Return a translation with all that is behind its first `end` tokens written again."""
-        limit = self._request.search.max_new_tokens
-        return list(tokens) if end >= limit else await self._continued(tokens[:end], [], limit, tokens[end:-1])
 
     async def _continued(
         self,
