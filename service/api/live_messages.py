@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 from service.api.field_types import ApiKey, Entries, Flag, LanguageCode, OtherApiKey, StrictBody
 from service.errors import InvalidRequest
 from service.live.events import Commit, Draft, Ended, Kept, Revision, Segment
-from service.live.options import Start
 from service.live.policies import DEFAULTS, KEPT_HYPOTHESES, Policy, PolicyName
+from service.live.session import Start
 from service.live.sessions import SessionRequest
 from service.live.source import MAX_UNFINISHED_CHARACTERS
 from service.text.glossary import EMPTY_GLOSSARY, Glossary

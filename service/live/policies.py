@@ -113,16 +113,11 @@ def _wait_k(policy: Policy, state: State) -> int:
     return len(state.hypothesis.tokens)
 
 
-def _sentence(policy: Policy, state: State) -> int:
-    return 0
-
-
 RULES: Final[Mapping[PolicyName, Callable[[Policy, State], int]]] = {
     "align_att": _align_att,
     "local_agreement": _local_agreement,
     "wait_k": _wait_k,
-    "sentence": _sentence,
 }
-"""For each policy, a function that returns how many of the tokens may be committed."""
+"""For each policy but `sentence`, a function that returns how many tokens of a hypothesis may be committed."""
 KEPT_HYPOTHESES: Final = 4
 """Earlier hypotheses that are kept for `local_agreement`; more must not be requested."""

@@ -6,15 +6,14 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from service.errors import EngineFailed, QueueFull, ServiceError, is_error
 from service.live.account import LiveAccount
 from service.live.decoding import Committed, Decoder, Sentence
 from service.live.event_log import EventLog
 from service.live.events import Commit, Draft, Ended, Kept, Revision, Segment
-from service.live.options import LiveObserver, Options, Start
-from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, State, Token
+from service.live.policies import KEPT_HYPOTHESES, RULES, Hypothesis, Policy, State, Token
 from service.live.source import LiveSource
 from service.live.words import ends_sentence, whole_words, word_starts
 
@@ -26,6 +25,35 @@ _CLAUSE_MARKS: Final = (",", ";", ":", "،", "，", "、", "；", "—", "–")
 _RETRY_SECONDS: Final = 0.1
 _MOST_FAILURES: Final = 3
 """Failures of one update in a row, after which the session ends."""
+
+
+class Options(NamedTuple):
+    """The choices of a session's client."""
+
+    policy: Policy
+    language: str
+    """The language of the source."""
+    revises: bool = False
+
+
+class Start(NamedTuple):
+    """The place from which another server's session goes on: `committed` is the number of committed characters."""
+
+    source_start: int = 0
+    segment: int = 0
+    committed: int = 0
+
+
+class LiveObserver:
+    """The receiver of sessions' measurements; the methods of this base class do nothing."""
+
+    def updated(self, seconds: float) -> None:
+        """Observe the time from a change of the source to its results."""
+
+    def overtaken(self) -> None: ...
+
+    def opened(self, count: int) -> None:
+        """Observe the number of sessions that there are now."""
 
 
 class LiveSession:

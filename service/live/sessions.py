@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 from service.errors import DeadlineExceeded, InvalidRequest, NotReady, QueueFull, UnknownSession
 from service.live.account import LiveAccount
 from service.live.decoding import Committed, Decoder, DirectDecoder, PivotDecoder
-from service.live.options import LiveObserver, Options, Start
 from service.live.policies import PRESETS, WITHOUT_ATTENTION, Latency, Policy
-from service.live.session import LiveSession
+from service.live.session import LiveObserver, LiveSession, Options, Start
 from service.registry.served_model import ServedModel
 from service.text.glossary import Glossary
 from service.translation.options import Inspect, TranslationOptions

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
-from service.live.options import LiveObserver
+from service.live.session import LiveObserver
 from service.registry.model_version import ModelVersion, State
 from service.supervisor.cache import CacheObserver
 from service.supervisor.engine_requests import EngineObserver

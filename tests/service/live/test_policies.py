@@ -44,7 +44,3 @@ def test_hypotheses_agree() -> None:
 def test_wait_k_stays_behind(words: int, committed: int, count: int) -> None:
     state = _state(_tokens([1, 2, 3]), 3, committed=committed)
     assert RULES["wait_k"](Policy("wait_k", words), state) == count
-
-
-def test_whole_sentences_only() -> None:
-    assert RULES["sentence"](Policy("sentence"), _state(_tokens([1]), 1)) == 0

@@ -15,9 +15,8 @@ from service.live import session as module
 from service.live.account import LiveAccount
 from service.live.decoding import Committed, Decoder, Sentence
 from service.live.events import Commit, Draft, Ended, Event, Kept, Revision, Segment
-from service.live.options import LiveObserver, Options, Start
 from service.live.policies import Hypothesis, Policy, Token
-from service.live.session import LiveSession
+from service.live.session import LiveObserver, LiveSession, Options, Start
 from service.text.segment import Segment as TextSegment
 from service.translation.preprocess import EncodedSegment
 
