@@ -49,9 +49,7 @@ async def test_a_text_in_the_target_language_is_copied(translator: Translator, p
 
 async def test_a_language_may_be_its_own_target(translator: Translator, pool: NotedPool) -> None:
     translation = translator.start(["Wo ist der Bahnhof?", ""], "DE", "de-AT", TranslationOptions())
-    events = [event async for some in translation.events() for event in some]
-    finished = events[-1]
-    assert isinstance(finished, Finished)
+    finished = await translation.finished()
     assert [each.text for each in finished.translations] == ["Wo ist der Bahnhof?", ""]
     assert not pool.requests
     with pytest.raises(InvalidRequest, match=r"^target_prefix: "):
@@ -96,8 +94,7 @@ async def test_a_text_in_no_known_language_may_be_copied(translator_of: Of, pool
     texts = ["Onde fica a estação? Perdi a minha chave.", "Où est la gare ?"]
     for target in ("fr", "de"):
         translation = translator_of("en-fr", "en-de").start(texts, "auto", target, options)
-        finished = [event async for some in translation.events() for event in some][-1]
-        assert isinstance(finished, Finished)
+        finished = await translation.finished()
         assert [each.text for each in finished.translations] == texts
         assert [each.language for each in finished.detected] == ["pt", "fr"]
     assert not pool.requests

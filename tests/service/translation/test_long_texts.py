@@ -18,11 +18,6 @@ from service.translation.translator import Translator
 from tests.service.translation.noted import LIMITS, NotedPool
 
 
-async def test_a_long_text_is_prepared_as_it_is_translated(translator: Translator, pool: NotedPool) -> None:
-    translator.start(["The cat sat. " * 300], "en", "fr", TranslationOptions())
-    assert len(pool.requests) == LIMITS.max_segments_in_flight
-
-
 async def test_a_long_text_with_a_prefix_is_refused_by_its_second_sentence(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +207,7 @@ async def test_events_that_arrived_before_an_error_come_first(translator: Transl
 
 
 async def test_late_sentences_of_a_long_text_are_patient(translator: Translator, pool: NotedPool) -> None:
+    """Only so many are in flight; the next one is prepared when one has ended."""
     translation = translator.start(["The cat sat. " * 6], "en", "fr", TranslationOptions())
     pool.end(0)
     events = translation.events()
