@@ -16,6 +16,8 @@ from tests.settings_copies import copies
 
 FOLDERS: Final = ("", ".github/", "deploy/**/", "docs/", "loadtest/", "model/**/")
 PAGES: Final = sorted({page for folder in FOLDERS for page in ROOT.glob(f"{folder}*.md")})
+MOST_WORDS: Final = 26_500
+"""Of README, docs, deploy and loadtest together: who adds a page looks for what it makes needless."""
 OTHER_CODES: Final = {"not_found", "method_not_allowed"}
 """Codes of errors that Starlette finds before any route."""
 
@@ -29,6 +31,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_everything_named_exists(page: Path, check: str) -> None:
     assert not [*CHECKS[check](page.read_text(encoding="utf-8"))]
+
+
+def test_the_pages_are_few_words() -> None:
+    pages = {page for page in PAGES if page.relative_to(ROOT).parts[0] in ("README.md", "deploy", "docs", "loadtest")}
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= MOST_WORDS
 
 
 def names(rows: Iterable[list[str]]) -> set[str]:
