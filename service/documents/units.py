@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 from xml.parsers.expat import errors
 
@@ -67,6 +68,8 @@ def read_units(path: Path, report: UnitReport, languages: Languages | None = Non
     except expat.ExpatError as error:
         place = f"line {error.lineno}, column {error.offset + 1}"
         raise InvalidRequest(path.name, f"the XML in it is broken: {errors.messages[error.code]} ({place})") from None
+    except RecursionError:
+        raise InvalidRequest(path.name, "it is nested too deep") from None
     except UnicodeDecodeError:
         raise InvalidRequest(path.name, "its text is not in the encoding that it declares, or not in UTF-8") from None
     except (csv.Error, msgspec.DecodeError) as error:
@@ -105,6 +108,7 @@ def _checked(texts: list[tuple[str, str]], report: UnitReport) -> Unit | None:
 Texts = Iterator[list[tuple[str, str]]]
 
 
+_UNITS: Final = frozenset({"tu", "trans-unit", "segment"})
 _CODES: Final = frozenset("bpt ept ph it ut x bx ex sc ec cp".split())
 """Inline codes; the content of some is the code of another format, not text."""
 _OPENING: Final = frozenset("bpt bx sc".split())
@@ -114,113 +118,98 @@ _LANGUAGES: Final = {"source": ("source-language", "srcLang"), "target": ("targe
 _UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
 
 
-class _XmlUnits:
-    """Reads the units of TMX or XLIFF from expat's events, as they come."""
+def _xml(path: Path, _: Languages | None, __: UnitReport) -> Texts:
+    """Read the units of TMX or XLIFF. Each is a tree; nothing else of the file is kept."""
+    found: list[list[tuple[str, str]]] = []
+    languages = {"source": "", "target": ""}  # of XLIFF
+    builder = TreeBuilder()
+    opened: list[Element] = []
 
-    def __init__(self, path: Path, report: UnitReport) -> None:
-        self._path = path
-        self._report = report
-        self._found: list[list[tuple[str, str]]] = []
-        self._languages = {"source": "", "target": ""}  # of XLIFF
-        self._unit: list[tuple[str, str]] | None = None
-        self._language = ""
-        self._state = ""
-        self._text: list[str] | None = None
-        self._code: list[str] | None = None
-        """The content of the code that is open."""
-        self._skipped = 0
-        """Open elements whose content is left out: other programs' proposals, and texts in codes."""
-        self._numbers: dict[str, int] = {}
-        self._wrappers: list[int] = []
-        self._attributes: Mapping[str, str] = {}
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
-        self._parser.EntityDeclHandler = self._refuse
-        self._parser.buffer_text = True
-
-    def read(self) -> Texts:
-        with self._path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                self._parser.Parse(chunk, False)
-                yield from self._found
-                self._found.clear()
-        self._parser.Parse(b"", True)
-        yield from self._found
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise InvalidRequest(self._path.name, "it declares entities, which a memory never needs")
-
-    def _start(self, qualified: str, values: dict[str, str]) -> None:
-        name = qualified.rpartition(" ")[2]
-        if self._skipped or (name in ("alt-trans", "matches", "seg-source", "sub")):
-            self._skipped += 1
-        elif self._text is not None:
-            self._start_inline(name, values)
-        elif name in ("file", "xliff"):
+    def start(name: str, values: dict[str, str]) -> None:
+        opened.append(builder.start(_local(name), {_local(each): value for each, value in values.items()}))
+        if opened[-1].tag in ("file", "xliff"):
             for end, names in _LANGUAGES.items():
-                self._languages[end] = next(filter(None, map(values.get, names)), self._languages[end])
-        elif name in ("tu", "trans-unit", "segment"):
-            self._unit, self._numbers, self._state = [], {}, values.get("state", "")
-        elif name == "tuv":
-            self._language = values.get("http://www.w3.org/XML/1998/namespace lang") or values.get("lang", "")
-        elif name in ("source", "target") and self._unit is not None:
-            self._language = self._languages[name]
-            self._state = values.get("state", self._state)
-            self._text = []
-        elif name == "seg" and self._unit is not None:
-            self._text = []
-        self._wrappers = self._wrappers if self._text else []
+                languages[end] = next(filter(None, map(opened[-1].get, names)), languages[end])
 
-    def _start_inline(self, name: str, values: Mapping[str, str]) -> None:
-        assert self._text is not None
-        if name in _WRAPPERS:
-            self._wrappers.append(self._number(name, values))
-            self._text.append(f"<{self._wrappers[-1]}>")
-        elif name in _CODES:
-            self._code, self._attributes = [], values
+    def end(name: str) -> None:
+        element = builder.end(_local(name))
+        opened.pop()
+        if not any(each.tag in _UNITS for each in opened):
+            if element.tag in _UNITS:
+                found.append(_texts_of(element, languages))
+            if opened:
+                opened[-1].remove(element)
 
-    def _number(self, name: str, values: Mapping[str, str]) -> int:
-        """Return the number of a code: the same for one that begins something and the one that ends it."""
-        names = ("x", "rid", "startRef", "id", "i")
-        identifier = next(filter(None, map(values.get, names)), None) or f"{name} {len(self._text or ())}"
-        kind = "pair" if name in _OPENING | _CLOSING else name
-        return self._numbers.setdefault(f"{kind} {identifier}", len(self._numbers) + 1)
+    def refuse(*_: object) -> NoReturn:
+        raise InvalidRequest(path.name, "it declares entities, which a memory never needs")
 
-    def _characters(self, text: str) -> None:
-        if not self._skipped and self._text is not None:
-            (self._text if self._code is None else self._code).append(text)
-
-    def _end(self, qualified: str) -> None:
-        name = qualified.rpartition(" ")[2]
-        if self._skipped:
-            self._skipped -= 1
-        elif self._text is not None and name in ("seg", "source", "target"):
-            assert self._unit is not None
-            is_unfinished = name == "target" and self._state in _UNFINISHED
-            self._unit.append((self._language, "" if is_unfinished else "".join(self._text)))
-            self._text = self._code = None
-        elif self._text is not None and name in _WRAPPERS:
-            self._text.append(f"</{self._wrappers.pop()}>")
-        elif self._text is not None and self._code is not None and name in _CODES:
-            self._text.append(self._written(name, "".join(self._code)))
-            self._code = None
-        elif name in ("tu", "trans-unit", "segment") and self._unit is not None:
-            self._found.append(self._unit)
-            self._unit = None
-
-    def _written(self, name: str, content: str) -> str:
-        """Return a code as a text has it: what it stands for if that is a tag or a placeholder, else its number."""
-        written = content or self._attributes.get("equiv-text") or self._attributes.get("equiv") or ""
-        if TAG.fullmatch(written) or is_verbatim(written):
-            return written
-        number = self._number(name, self._attributes)
-        return f"<{number}>" if name in _OPENING else f"</{number}>" if name in _CLOSING else f"<{number}/>"
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = builder.data, refuse
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            parser.Parse(chunk, False)
+            yield from found
+            found.clear()
+    parser.Parse(b"", True)
+    yield from found
 
 
-def _xml(path: Path, _: Languages | None, report: UnitReport) -> Texts:
-    yield from _XmlUnits(path, report).read()
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def _texts_of(unit: Element, languages: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the texts of a unit with their languages; an unfinished translation is ""."""
+    numbers: dict[str, int] = {}
+    if unit.tag == "tu":
+        segments = ((variant.get("lang", ""), variant.find("seg")) for variant in unit.iterfind("tuv"))
+        return [(language, _text(each, numbers)) for language, each in segments if each is not None]
+    source, target = unit.find("source"), unit.find("target")
+    texts = [] if source is None else [(languages["source"], _text(source, numbers))]
+    if target is not None:
+        is_unfinished = target.get("state", unit.get("state")) in _UNFINISHED
+        texts.append((languages["target"], "" if is_unfinished else _text(target, numbers)))
+    return texts
+
+
+def _text(element: Element, numbers: dict[str, int]) -> str:
+    """Return a text. `numbers` are those of the codes of its unit, by their kinds and ids."""
+    parts: list[str] = []
+
+    def add(inside: Element) -> None:
+        parts.append(inside.text or "")
+        for each in inside:
+            if each.tag in _WRAPPERS:
+                number = _number(each, len(parts), numbers)
+                parts.append(f"<{number}>")
+                add(each)
+                parts.append(f"</{number}>")
+            elif each.tag in _CODES:
+                parts.append(_code(each, len(parts), numbers))
+            elif each.tag != "sub":
+                add(each)
+            parts.append(each.tail or "")
+
+    add(element)
+    return "".join(parts)
+
+
+def _number(code: Element, place: int, numbers: dict[str, int]) -> int:
+    """Return the number of a code: the same for one that begins something and the one that ends it."""
+    identifier = next(filter(None, map(code.get, ("x", "rid", "startRef", "id", "i"))), None) or f"{code.tag} {place}"
+    kind = "pair" if code.tag in _OPENING | _CLOSING else code.tag
+    return numbers.setdefault(f"{kind} {identifier}", len(numbers) + 1)
+
+
+def _code(code: Element, place: int, numbers: dict[str, int]) -> str:
+    """Return a code as a text has it: what it stands for if that is a tag or a placeholder, else its number."""
+    content = "".join([code.text or "", *(inner.tail or "" for inner in code)])
+    written = content or code.get("equiv-text") or code.get("equiv") or ""
+    if TAG.fullmatch(written) or is_verbatim(written):
+        return written
+    number = _number(code, place, numbers)
+    return f"<{number}>" if code.tag in _OPENING else f"</{number}>" if code.tag in _CLOSING else f"<{number}/>"
 
 
 def _table(path: Path, languages: Languages | None, report: UnitReport) -> Texts:
