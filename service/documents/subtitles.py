@@ -1,7 +1,7 @@
 """Subtitles to cues: SubRip, WebVTT, SubViewer (sbv), and SubStation Alpha (ass, ssa). All but texts is copied."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
 from typing import Final
 
 import regex
@@ -12,9 +12,11 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _TIME: Final = r"((?:[0-9]{1,4}:)?[0-9]{1,2}:[0-9]{2}[.,][0-9]{1,3})"
-_TIMING: Final = regex.compile(rf"[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?P<settings>[^\n]*)")
-_NUMBER: Final = regex.compile(r"\s*[0-9]{1,9}\s*")
-_NOTES: Final = ("NOTE", "STYLE", "REGION")
+_TIMING: Final = regex.compile(rf"^[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?P<settings>[^\n]*)(?:\n|\Z)", regex.M)
+_LAST_NUMBER: Final = regex.compile(r"^[^\S\n]*[0-9]{1,9}\s*\Z", regex.M)
+"""The number of the next cue."""
+_EMPTY_LINE: Final = regex.compile(r"^\r?\n", regex.M)
+_NOTES: Final = regex.compile(r"(?<=^\r?\n)(?:NOTE|STYLE|REGION)[^\n]*+(?:\n(?!\r?\n)[^\n]*+)*+", regex.M)
 _AUTOMATIC: Final = "align:start position:0%"
 """The settings of YouTube's automatic captions."""
 _WORD_TIME: Final = regex.compile(r"<[0-9:.]{5,15}>(?:<c>)?|(?<=<[0-9:.]{5,15}><c>[^<>]{0,100})</c>")
@@ -30,15 +32,11 @@ def read_subtitles(text: str, _: ReadOptions) -> Iterator[Passage]:
     cues = list(_cues(text, is_vtt=is_vtt))
     if not cues and text.strip() not in ("", "WEBVTT"):
         raise InvalidRequest("file", "it has no subtitles: there is no line with two times")
-    return _passages(text, cues, has_references=is_vtt)
-
-
-def _passages(text: str, cues: Sequence[Cue], *, has_references: bool) -> Iterator[Passage]:
-    for is_automatic, group in groupby(cues, lambda cue: has_references and _is_automatic(text, cue)):
+    for is_automatic, group in groupby(cues, lambda cue: is_vtt and _is_automatic(text, cue)):
         if is_automatic:
             yield from _lines_of_automatic(text, group)
         else:
-            yield from cue_passages(text, group, has_references=has_references)
+            yield from cue_passages(text, group, has_references=is_vtt)
 
 
 def _is_automatic(text: str, cue: Cue) -> bool:
@@ -47,33 +45,18 @@ def _is_automatic(text: str, cue: Cue) -> bool:
 
 def _cues(text: str, *, is_vtt: bool) -> Iterator[Cue]:
     """Find the cues. In WebVTT a cue ends at an empty line, elsewhere only before the header of the next one."""
-    cue: tuple[int, regex.Match[str]] | None = None  # where the text begins, and the line before it
-    position = end = before_last = 0  # `end` is that of the last line with text, `before_last` of the one before
-    is_number = is_in_note = was_empty = False
-    for line in regex.finditer(r"[^\n]*+(?:\n|\Z)", text):
-        raw, position = line[0].rstrip("\r\n"), line.end()
-        if is_vtt and not raw:
-            is_in_note = False
-            if cue is not None:
-                yield _cue(cue, end)
-                cue = None
-        elif is_vtt and was_empty and raw.startswith(_NOTES):
-            is_in_note = True
-        elif not is_in_note and (timing := _TIMING.match(raw)) is not None:
-            if cue is not None:
-                yield _cue(cue, before_last if is_number else end)
-            cue, end, before_last, is_number = (position, timing), position, position, False
-        elif raw.strip():
-            is_number = _NUMBER.fullmatch(raw) is not None and (not is_vtt or cue is not None)
-            before_last, end = end, line.start() + len(raw)
-        was_empty = not raw
-    if cue is not None:
-        yield _cue(cue, end)
-
-
-def _cue(found: tuple[int, regex.Match[str]], end: int) -> Cue:
-    start, timing = found
-    return Cue((start, max(start, end)), _seconds(timing[1]), _seconds(timing[2]), timing["settings"].strip())
+    if is_vtt:
+        text = _NOTES.sub(lambda found: regex.sub(r"[^\n]", " ", found[0]), text)
+    for timing, following in pairwise([*_TIMING.finditer(text), None]):
+        assert timing is not None
+        start = timing.end()
+        words = text[start : following.start() if following else len(text)]
+        if is_vtt and (empty := _EMPTY_LINE.search(words)) is not None:
+            words = words[: empty.start()]
+        elif following is not None:
+            words = _LAST_NUMBER.sub("", words)
+        times = _seconds(timing[1]), _seconds(timing[2])
+        yield Cue((start, start + len(words.rstrip())), *times, timing["settings"].strip())
 
 
 def _seconds(time: str) -> float:
