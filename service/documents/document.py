@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from service.documents.archive import Archive, open_archive, write_member
-from service.documents.formats import FORMATS, Conversion, DocumentFormat, TextReader, check_beginning, format_of
+from service.documents.formats import FORMATS, DocumentFormat, TextReader, check_beginning, format_of
 from service.documents.limits import Count, DocumentLimits
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, Translating, paragraphs, render, translating
 from service.documents.report import Report
@@ -57,10 +57,10 @@ class Document:
     def _process(self, output: Path | None, count: Count) -> Iterator[Sequence[Paragraph]]:
         """Yield the paragraphs of each part. The part is written when the next one is asked for."""
         reader = self.format.reader
-        if isinstance(reader, Conversion):
+        if callable(reader):
             with TemporaryDirectory(dir=None if output is None else output.parent) as directory:
                 converted = Path(directory, f"converted.{self.result_format.name}")
-                self.report.warnings = [*reader.convert(self.path, converted, self.options)]
+                self.report.warnings = [*reader(self.path, converted, self.options)]
                 yield from replace(self, path=converted, format=self.result_format)._process(output, count)
         elif isinstance(reader, TextReader):
             if (size := self.path.stat().st_size) > self.limits.max_part_bytes:

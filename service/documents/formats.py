@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from service.documents.encodings import HTML, PO, PROPERTIES, SUBTITLES, TEXT, XML, Encodings
 from service.documents.paragraph import Piece, ReadOptions
@@ -29,12 +29,8 @@ class TextReader:
     """Splits a text into pieces; joined, they are the text."""
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """A format that cannot be written: its files are converted first, and delivered in another format."""
-
-    convert: Callable[[Path, Path, ReadOptions], Sequence[str]]
-    """Converts a file into another one, by its name into docx or md. Returns warnings for the report."""
+Convert = Callable[[Path, Path, ReadOptions], Sequence[str]]
+"""Converts a file into another one, by its name into docx or md. Returns warnings for the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +41,25 @@ class DocumentFormat:
     """The ending of its files' names."""
     media_type: str
     read: str
-    """The `module:name` of its archive reader or function; `read_...` reads passages, and `split_...` pieces."""
+    """The `module:name` of its archive reader or function.
+
+    `read_...` reads passages, `split_...` pieces, and `convert_...` converts a file of a format that cannot be written.
+    """
     encodings: Encodings | None = None
     """Those of a text."""
-    is_archive: bool = False
     outputs: tuple[str, ...] = ()
     """Formats of the result, if this one cannot be written; the caller may choose, and the first is the default."""
 
+    @property
+    def is_archive(self) -> bool:
+        return self.read.startswith("office:")
+
     @cached_property
-    def reader(self) -> "TextReader | ArchiveReader | Conversion":
+    def reader(self) -> "TextReader | ArchiveReader | Convert":
         found = _named(self.read)
-        if self.encodings is not None:
-            return TextReader(self.encodings, _named("passages:at_passages")(found) if ":read_" in self.read else found)
-        return Conversion(found) if self.outputs else found
+        if self.encodings is None:
+            return cast("ArchiveReader | Convert", found)
+        return TextReader(self.encodings, _named("passages:at_passages")(found) if ":read_" in self.read else found)
 
     @property
     def has_columns(self) -> bool:
@@ -70,7 +72,7 @@ def _named(name: str) -> Any:
 
 
 def _archive(name: str, media_type: str, reader: str) -> DocumentFormat:
-    return DocumentFormat(name=name, media_type=media_type, read=f"office:{reader}", is_archive=True)
+    return DocumentFormat(name=name, media_type=media_type, read=f"office:{reader}")
 
 
 def _texts(names: str, media_type: str, read: str, encodings: Encodings = TEXT) -> Iterator[DocumentFormat]:
@@ -93,9 +95,9 @@ _ALL: Final = (
     DocumentFormat(name="pdf", media_type="application/pdf", read="pdf.conversion:convert_pdf", outputs=("docx", "md")),
     *_texts("html htm xhtml", "text/html", "web_pages:split_page", HTML),
     *_texts("txt", "text/plain", "plain_text:read_plain_text"),
-    *_texts("md markdown mdx", "text/markdown", "markdown:split_markdown"),
+    *_texts("md markdown mdx", "text/markdown", "markdown:read_markdown"),
     *_texts("rst", "text/x-rst", "rest:read_rest"),
-    *_texts("tex", "text/x-tex", "tex:split_tex"),
+    *_texts("tex", "text/x-tex", "tex:read_tex"),
     *_texts("adoc asciidoc", "text/asciidoc", "asciidoc:read_asciidoc"),
     *_texts("srt", "application/x-subrip", "subtitles:read_subtitles", SUBTITLES),
     *_texts("vtt", "text/vtt", "subtitles:read_subtitles", SUBTITLES),
@@ -115,8 +117,8 @@ _ALL: Final = (
     *_texts("yaml yml", "application/yaml", "yaml_files:read_yaml"),
     *_texts("json", "application/json", "json_files:read_json"),
     *_texts("arb", "application/json", "json_files:read_arb"),
-    *_texts("xcstrings", "application/json", "json_files:split_catalog"),
-    *_texts("ipynb", "application/x-ipynb+json", "notebooks:split_notebook"),
+    *_texts("xcstrings", "application/json", "json_files:read_catalog"),
+    *_texts("ipynb", "application/x-ipynb+json", "notebooks:read_notebook"),
     *_texts("csv", "text/csv", "tables:read_table"),
     *_texts("tsv", "text/tab-separated-values", "tables:read_table"),
 )

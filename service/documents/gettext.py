@@ -24,6 +24,7 @@ _FLAGS: Final = regex.compile(r"^#,(?P<flags>[^\n]*)$", regex.MULTILINE)
 _LANGUAGE: Final = regex.compile(r"^Language:[ \t]*(\w[\w@-]*)", regex.M)
 _ESCAPE: Final = regex.compile(r"\\(?:([abfnrtv\\\"'?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 _CONTROLS: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_WRITTEN: Final = str.maketrans({sign: f"\\{name}" for name, sign in {**_CONTROLS, "\\": "\\", '"': '"'}.items()})
 _OPTION: Final = regex.compile(
     r"\s*+(?:-{1,2}[\w?][\w-]*+(?:[ =]?[\[<]?=?[A-Z<][^\s,]*+)?(?:,\s?+|(?=\s\s)))++\s{2,}+(?=\S)"
 )
@@ -93,8 +94,8 @@ def po_units(text: str) -> Iterator[tuple[str, str, str]]:
 def _fuzzy(found: _Translation) -> Passage:
     """Mark an entry as one that a person has to read."""
     if found.flags is None:
-        return Passage((found.entry, found.entry), literal="#, fuzzy\n")
-    return Passage((found.flags.start("flags"),) * 2, literal=" fuzzy,")
+        return Passage((found.entry, found.entry), pieces=["#, fuzzy\n"])
+    return Passage((found.flags.start("flags"),) * 2, pieces=[" fuzzy,"])
 
 
 def _items(text: str) -> Iterator[Item]:
@@ -130,12 +131,5 @@ def _escaped(found: regex.Match[str]) -> str:
 def quote(text: str) -> str:
     """Write a string, or one string for each of several lines, as gettext does."""
     lines = text.splitlines(keepends=True) if "\n" in text.rstrip("\n") else [text]
-    quoted = [f'"{_escape(line)}"' for line in lines]
+    quoted = [f'"{line.translate(_WRITTEN)}"' for line in lines]
     return quoted[0] if len(quoted) == 1 else "\n".join(['""', *quoted])
-
-
-def _escape(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    for name, control in _CONTROLS.items():
-        escaped = escaped.replace(control, f"\\{name}")
-    return escaped

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import regex
 
-from service.documents.paragraph import Kept, Paragraph, Piece, ReadOptions
+from service.documents.paragraph import Paragraph, Piece, ReadOptions
 from service.documents.passages import Passage, plain_items, split_passages
 from service.documents.tagged import Item, Object
 from service.errors import InvalidRequest
@@ -16,18 +17,21 @@ _INDENT: Final = "\n" + " " * 8  # of a language
 _VARIABLE: Final = regex.compile(r"(%(?:[0-9]+\$)?#@\w+@|%arg\b)")
 """A part of a text whose cases stand elsewhere, and the number in such a case."""
 
+_write: Final = partial(json.dumps, ensure_ascii=False)
+"""Writes a string."""
+
 Path = tuple[str, ...]
 """The names of the fields around a value, and the numbers of the items of lists."""
 
 
 def read_json(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the strings of JSON; names of fields are copied."""
-    return json_passages(text, lambda path: True)
+    return _passages(text, lambda path: True)
 
 
 def read_arb(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the messages of a Flutter app; what describes them (`@name`, `@@locale`) is copied."""
-    return json_passages(text, lambda path: not path or not path[0].startswith("@"))
+    return _passages(text, lambda path: not path or not path[0].startswith("@"))
 
 
 def load_json(text: str) -> Any:
@@ -41,17 +45,11 @@ def load_json(text: str) -> Any:
         raise InvalidRequest("file", "the JSON is nested too deep") from None
 
 
-def json_passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
-    """Read the strings of JSON whose path `is_text` accepts. Raises `InvalidRequest`."""
-    load_json(text)
-    return _passages(text, is_text)
-
-
 def _passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:
+    load_json(text)
     for path, start, end in json_places(text):
         if text[start] == '"' and is_text(path):
-            value = json.loads(text[start:end])
-            yield Passage((start, end), value, json_string, context="entry")
+            yield Passage((start, end), json.loads(text[start:end]), _write, context="entry")
 
 
 def json_places(text: str) -> Iterator[tuple[Path, int, int]]:
@@ -74,30 +72,23 @@ def json_places(text: str) -> Iterator[tuple[Path, int, int]]:
                 yield tuple(path), *found.span()
 
 
-def json_string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def split_catalog(text: str, options: ReadOptions) -> Iterator[Piece]:
+def read_catalog(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Add the target language to entries without it, for a review, with all cases of plurals and devices."""
     catalog = load_json(text)
     if not isinstance(catalog, dict) or not isinstance(catalog.get("strings"), dict):
         raise InvalidRequest("file", "it is not a string catalog: it has no strings")
     source = str(catalog.get("sourceLanguage", "en"))
     options.check("the file", source)
-    done = 0
     inside: dict[Path, tuple[int, int]] = {}  # the places in an entry
     for path, start, end in json_places(text):
         inside[path[2:]] = start, end
         if path[:1] == ("strings",) and len(path) == 2:
             entry = catalog["strings"][path[1]]
-            yield text[done:start]
             if isinstance(entry, dict) and entry.get("shouldTranslate") is not False:
-                yield from _entry(text, inside, path[1], source, options.target)
+                yield Passage((start, end), pieces=_entry(text, inside, path[1], source, options.target))
             else:
-                yield Kept(text[start:end], "it says that it is not to be translated")
-            done, inside = end, {}
-    yield text[done:]
+                yield Passage((start, end), kept="it says that it is not to be translated")
+            inside = {}
 
 
 def _entry(text: str, inside: Mapping[Path, tuple[int, int]], key: str, source: str, target: str) -> Iterator[Piece]:
@@ -115,7 +106,7 @@ def _entry(text: str, inside: Mapping[Path, tuple[int, int]], key: str, source: 
         before = text[start : (holder[1] if holder else end) - 1].rstrip()
         comma = "" if before.endswith("{") else ","
         opening, closing = ("", "") if holder else (f'{_INDENT[:-2]}"localizations" : {{', f"{_INDENT[:-2]}}}")
-        member = f"{opening}{_INDENT}{json_string(target)} : "
+        member = f"{opening}{_INDENT}{_write(target)} : "
         yield from [before, comma, member, *found, closing, text[start + len(before) : end]]
 
 
@@ -131,6 +122,6 @@ def _catalog_passages(unit: str) -> Iterator[Passage]:
             items: list[Item] = []
             for number, part in enumerate(_VARIABLE.split(text)):
                 items += [Object([part], is_word=True)] if number % 2 else plain_items(part)
-            yield Passage((start, end), text, json_string, context="entry", items=items)
+            yield Passage((start, end), text, _write, context="entry", items=items)
         elif path[-1:] == ("state",):
-            yield Passage((start, end), literal='"needs_review"')
+            yield Passage((start, end), pieces=['"needs_review"'])

@@ -1,9 +1,9 @@
-"""Markdown to pieces: blocks by markdown-it, and everything between the texts of blocks as it is.
+"""Markdown to passages: blocks by markdown-it, and everything between the texts of blocks as it is.
 
 The lines of a translated paragraph are joined to one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -12,13 +12,13 @@ import regex
 from markdown_it.token import Token
 
 from service.documents.heading_anchors import HeadingAnchors
-from service.documents.markdown_inline import Inline
+from service.documents.markdown_inline import Inline, titles_of
 from service.documents.markdown_parser import COMPONENT, COMPONENT_TAG, DIRECTIVE, parser
 from service.documents.paragraph import Paragraph, Piece, ReadOptions, render
-from service.documents.passages import split_passages
+from service.documents.passages import Passage, passage_pieces, split_passages
 from service.documents.text_lines import check_length
 from service.documents.web_pages import split_page
-from service.documents.yaml_files import yaml_passages
+from service.documents.yaml_files import read_yaml
 from service.errors import InvalidRequest
 from service.text.markup.tokenizer import TokenKind, tokenize
 
@@ -50,26 +50,24 @@ _ARGUMENT: Final = regex.compile(
 )
 
 
-def split_markdown(text: str, options: ReadOptions) -> Iterator[Piece]:
-    """Split Markdown into its texts: paragraphs, headings, cells, titles."""
+def read_markdown(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read the texts: paragraphs, headings, cells, titles."""
     front = _FRONT_MATTER.match(text)
     if front is not None:
-        yield from _front_matter(front)
-        text = text[front.end() :]
-    yield from _Reader(text, options).read()
+        yield Passage(front.span("fields"), pieces=_front_matter(front["fields"], is_yaml=front[1] == "---"))
+    yield from _Reader(text, front.end() if front else 0, options).read()
 
 
-def _front_matter(found: regex.Match[str]) -> Iterator[Piece]:
-    fields = found["fields"]
-    yield found[0][: found.start("fields")]
+def _front_matter(fields: str, *, is_yaml: bool) -> list[Piece]:
     try:
-        if found[1] == "---":
-            yield from list(split_passages(fields, yaml_passages(fields, _is_text)))
-        else:
-            yield from _cut(fields, _TOML, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'), "title")
+        found = read_yaml(fields, wanted=_is_text) if is_yaml else titles_of(fields, _TOML, 0, "title", _in_toml)
+        return list(split_passages(fields, found))
     except InvalidRequest:  # a template of a site may have fields that are no YAML
-        yield fields
-    yield found[0][found.end("fields") :]
+        return [fields]
+
+
+def _in_toml(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _is_text(path: Sequence[str]) -> bool:
@@ -82,75 +80,52 @@ def _is_text(path: Sequence[str]) -> bool:
     return False  # a text between two rules has no fields
 
 
-def _cut(
-    text: str, pattern: regex.Pattern[str], encode: Callable[[str], str] = str, context: str = "attribute"
-) -> Iterator[Piece]:
-    """Cut a text at the groups `text` of a pattern, which are paragraphs."""
-    done = 0
-    for found in pattern.finditer(text):
-        start, end = found.span("text")
-        if start >= 0:
-            yield text[done:start]
-            yield from Inline(found["text"], {}).pieces(found["text"], context, encode)
-            done = end
-    yield text[done:]
-
-
-def _written_between(affixes: tuple[str, str], write: Callable[[str], str], translation: str) -> str:
-    return affixes[0] + write(translation) + affixes[1]
+def _between(affixes: tuple[str, str], text: str) -> str:
+    return affixes[0] + text + affixes[1]
 
 
 class _Reader:
-    def __init__(self, text: str, options: ReadOptions) -> None:
-        self._lines = _LINE.findall(text)
-        self._starts = [0, *accumulate(map(len, self._lines))]
+    def __init__(self, text: str, start: int, options: ReadOptions) -> None:
+        """Read a text from `start` on."""
         self._text = text
         self._options = options
-        self._done = 0
+        self._done = start
+        self._lines = _LINE.findall(text, start)
+        self._starts = [*accumulate(map(len, self._lines), initial=start)]
         env: dict[str, Any] = {}
-        self._tokens = parser().parse(text, env)
+        self._tokens = parser().parse(text[start:], env)
         self._labels = env.get("references", {})
-        self._anchors = HeadingAnchors(text, options.anchors)
+        self._anchors = HeadingAnchors(text[start:], options.anchors)
 
-    def read(self) -> Iterator[Piece]:
+    def read(self) -> Iterator[Passage]:
+        for passage in self._passages():
+            self._done = max(self._done, passage.place[1])
+            yield passage
+
+    def _passages(self) -> Iterator[Passage]:
         line, context = 0, "text"
         for token in self._tokens:
             line = token.map[0] if token.map else line
             if token.type.endswith("_open"):
                 context = {"heading_open": "heading", "th_open": "cell", "td_open": "cell"}.get(token.type, "text")
             if token.type == f"container_{DIRECTIVE}_open":
-                yield from self._until(self._starts[line])
-                yield from _cut(self._take(self._starts[line + 1]), _DIRECTIVE_TITLE, context="title")
+                yield from titles_of(self._lines[line], _DIRECTIVE_TITLE, self._starts[line], "title")
             elif token.type in ("html_block", f"{COMPONENT}_open", f"{COMPONENT}_close") and token.map:
-                yield from self._until(self._starts[line])
-                yield from self._html(self._take(self._starts[token.map[1]]))
+                start, end = self._starts[line], self._starts[token.map[1]]
+                yield Passage((start, end), pieces=self._html(self._text[start:end]))
             elif token.type == "inline" and context == "cell":
                 yield from self._cell(token, line)
-            elif token.type == "inline" and context == "heading":
-                affixes = self._anchors.affixes(token.content)
-                for piece in self._paragraph(token, line, context):
-                    if isinstance(piece, Paragraph) and any(affixes):
-                        piece.write = partial(_written_between, affixes, piece.write)
-                    yield piece
             elif token.type == "inline":
-                yield from self._paragraph(token, line, context)
-        yield self._text[self._done :]
-
-    def _until(self, position: int) -> Iterator[Piece]:
-        if position > self._done:
-            yield self._take(position)
-
-    def _take(self, position: int) -> str:
-        """Return the text up to a position."""
-        raw, self._done = self._text[self._done : position], max(position, self._done)
-        return raw
+                affixes = self._anchors.affixes(token.content) if context == "heading" else ("", "")
+                encode = partial(_between, affixes) if any(affixes) else str
+                yield from (each._replace(encode=encode) for each in self._paragraph(token, line, context))
 
     def _html(self, raw: str) -> Iterator[Piece]:
         """Read a block of HTML; tags of components have titles in their attributes."""
         done = 0
         for found in COMPONENT_TAG.finditer(raw):
             yield from self._page(raw[done : found.start()])
-            yield from _cut(found[0], _ARGUMENT)
+            yield from split_passages(found[0], titles_of(found[0], _ARGUMENT))
             done = found.end()
         yield from self._page(raw[done:])
 
@@ -162,21 +137,19 @@ class _Reader:
                 inside = raw.strip()
                 before, _, behind = raw.partition(inside)
                 inline = Inline(inside, self._labels, ["\n"] * inside.count("\n"))
-                yield from [before, *inline.pieces(inside), behind]
+                yield from [before, *passage_pieces(inside, inline.passage((0, 0))), behind]
             else:
                 yield piece
 
-    def _cell(self, token: Token, line: int) -> Iterator[Piece]:
+    def _cell(self, token: Token, line: int) -> Iterator[Passage]:
         start = max(self._done, self._starts[line])
         for content in (token.content, token.content.replace("|", "\\|")):
             found = self._text.find(content, start, self._starts[line + 1])
             if content and found >= 0:
-                yield from self._until(found)
-                inline = Inline(content, self._labels, is_cell=True)
-                yield from inline.pieces(self._take(found + len(content)), "cell")
+                yield Inline(content, self._labels, is_cell=True).passage((found, found + len(content)), "cell")
                 return
 
-    def _paragraph(self, token: Token, line: int, context: str) -> Iterator[Piece]:
+    def _paragraph(self, token: Token, line: int, context: str) -> Iterator[Passage]:
         check_length(token.content)
         lines = [each.lstrip(" \t") for each in token.content.split("\n")]
         if _SCRIPT.match(lines[0]):
@@ -195,21 +168,21 @@ class _Reader:
             elif _SHORTCODE.match(content.rstrip()) or _SLASHES.match(content.rstrip()):
                 yield from self._lines_of(line + first, lines[first:number], context)
                 start, end = places[number]
-                yield from self._until(start)
-                yield from _cut(self._take(end), _DIRECTIVE_TITLE if content.startswith("///") else _ARGUMENT)
+                pattern = _DIRECTIVE_TITLE if content.startswith("///") else _ARGUMENT
+                yield from titles_of(self._text[start:end], pattern, start)
                 first = number + 1
         yield from self._lines_of(line + first, lines[first:], context)
 
-    def _lines_of(self, line: int, lines: Sequence[str], context: str) -> Iterator[Piece]:
+    def _lines_of(self, line: int, lines: Sequence[str], context: str) -> Iterator[Passage]:
         """Read lines that are one text."""
         if not any(lines):
             return
         places = [self._place(line + number, content) for number, content in enumerate(lines)]
         skipped = _MARKS.match(lines[0])
-        text = "\n".join(lines)[skipped.end() if skipped else 0 :].rstrip()
+        begin = skipped.end() if skipped else 0
+        text = "\n".join(lines)[begin:].rstrip()
         joints = [self._text[before[1] : after[0]] for before, after in pairwise(places)]
-        yield from self._until(places[0][0] + (skipped.end() if skipped else 0))
-        yield from Inline(text, self._labels, joints).pieces(self._take(places[-1][1]), context)
+        yield Inline(text, self._labels, joints).passage((places[0][0] + begin, places[-1][1]), context)
 
     def _place(self, line: int, content: str) -> tuple[int, int]:
         """Return where a line of a paragraph stands: at the end of its line, except in headings with marks there."""

@@ -1,6 +1,6 @@
 """The inside of a paragraph of Markdown: inline tokens of the parser to items."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,12 +9,12 @@ from markdown_it.token import Token
 
 from service.documents.markdown_parser import parser
 from service.documents.paragraph import Piece
-from service.documents.passages import Passage, paired, passage_pieces
+from service.documents.passages import Passage, paired, split_passages
 from service.documents.tagged import Close, Item, Object, Open, Words
 from service.text.markup.tokenizer import TokenKind, tokenize
 from service.text.placeholders import find_verbatim
 
-_TITLE: Final = regex.compile(r"""\]\(.*\s(?:"(?P<a>[^"\n]+)"|'(?P<a>[^'\n]+)'|\((?P<a>[^()\n]+)\))\s*\)""")
+_TITLE: Final = regex.compile(r"""\A\]\(.*\s(?:"(?P<text>[^"\n]+)"|'(?P<text>[^'\n]+)'|\((?P<text>[^()\n]+)\))\s*\)""")
 _ATTRIBUTES: Final = regex.compile(r"\{[:#.]")
 _CODE: Final = regex.compile(r"(`+[^`]*`+)")
 Labels = Mapping[str, Any]
@@ -35,10 +35,8 @@ class Inline:
         self._escaped = set("|") if self.is_cell else set()
         """Characters that have a backslash in the source, and get one in the translation."""
 
-    def pieces(self, source: str, context: str = "text", encode: Callable[[str], str] = str) -> list[Piece]:
-        """Make a paragraph, which stands in the document as `source`."""
-        passage = Passage((0, 0), encode=encode, context=context, items=self._items(), write_text=self._written)
-        return passage_pieces(source, passage)
+    def passage(self, place: tuple[int, int], context: str = "text", encode: Callable[[str], str] = str) -> Passage:
+        return Passage(place, encode=encode, context=context, items=self._items(), write_text=self._written)
 
     def _items(self) -> list[Item]:
         tokens: list[Token] = []
@@ -96,8 +94,8 @@ class Inline:
         if token.type == "link_open":
             return Open("[", is_link=True)
         if token.type == "image":
-            label = Inline(raw[2:label_end], self.labels).pieces(raw[2:label_end], "attribute")
-            return Object(["![", *label, *self._titled(raw[label_end:])])
+            label = Inline(raw[2:label_end], self.labels).passage((2, label_end), "attribute")
+            return Object([*split_passages(raw[:label_end], [label]), *self._titled(raw[label_end:])])
         address = raw[label_end:]
         if address in ("]", "[]", "][]"):  # the label is an address, too, and stays
             return Close(f"][{raw[1:label_end]}]")
@@ -105,12 +103,21 @@ class Inline:
 
     def _titled(self, raw: str) -> list[Piece]:
         """Return the end of a link, whose title is a paragraph."""
-        title = _TITLE.match(raw)
-        if title is None:
-            return [raw]
-        start, end = title.span("a")
-        inner = Inline(title["a"], {}).pieces(title["a"], "attribute")
-        return [raw[:start], *inner, raw[end:]]
+        return [*split_passages(raw, titles_of(raw, _TITLE))]
+
+
+def titles_of(
+    text: str,
+    pattern: regex.Pattern[str],
+    start: int = 0,
+    context: str = "attribute",
+    encode: Callable[[str], str] = str,
+) -> Iterator[Passage]:
+    """Yield the groups `text` of a pattern as texts of their own. `text` begins at `start` of its document."""
+    for found in pattern.finditer(text):
+        first, last = found.span("text")
+        if first >= 0:
+            yield Inline(found["text"], {}).passage((start + first, start + last), context, encode)
 
 
 def _is_address(token: Token) -> bool:

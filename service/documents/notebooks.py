@@ -7,27 +7,24 @@ from functools import partial
 
 from service.documents.heading_anchors import linked_anchors
 from service.documents.json_files import json_places, load_json
-from service.documents.markdown import split_markdown
+from service.documents.markdown import read_markdown
 from service.documents.paragraph import Paragraph, Piece, ReadOptions
+from service.documents.passages import Passage, split_passages
 from service.errors import InvalidRequest
 
 
-def split_notebook(text: str, options: ReadOptions) -> Iterator[Piece]:
-    """Split the cells in Markdown. Raises `InvalidRequest`."""
+def read_notebook(text: str, options: ReadOptions) -> Iterator[Passage]:
+    """Read the cells in Markdown. Raises `InvalidRequest`."""
     notebook = load_json(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise InvalidRequest("file", "it is not a notebook of version 4: it has no cells")
     options = replace(options, anchors=options.anchors | linked_anchors(text))
-    done = 0
     for path, start, end in json_places(text):
         if len(path) != 3 or (path[0], path[2]) != ("cells", "source"):
             continue
         cell = notebook["cells"][int(path[1])]
         if cell.get("cell_type") == "markdown" and cell["source"]:
-            yield text[done:start]
-            yield from _cell(text[start:end], options)
-            done = end
-    yield text[done:]
+            yield Passage((start, end), pieces=_cell(text[start:end], options))
 
 
 def _cell(raw: str, options: ReadOptions) -> Iterator[Piece]:
@@ -42,7 +39,7 @@ def _cell(raw: str, options: ReadOptions) -> Iterator[Piece]:
     is_ascii = raw.isascii() and not text.isascii()
     encode = partial(_encoded, joint=f'"{gap}"' if isinstance(source, list) else "", is_ascii=is_ascii)
     yield raw[: lines[0][0] + 1]
-    for piece in split_markdown(body, options):
+    for piece in split_passages(body, read_markdown(body, options)):
         if isinstance(piece, Paragraph):
             piece.encode = encode
             yield piece

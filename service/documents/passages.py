@@ -112,8 +112,8 @@ class Passage(NamedTuple):
     """False if the place holds something other than the text, such as an empty or an old translation."""
     write_text: Callable[[str], str] | None = None
     """Writes plain text between items."""
-    literal: str | None = None
-    """The text that is written at the place without a translation, such as a flag of an entry that is translated."""
+    pieces: Iterable[Piece] | None = None
+    """The pieces that are written at the place as they are, such as a flag of an entry, or a page in the text."""
     kept: str = ""
     """Why the text stays as it is; "" for a text to translate."""
 
@@ -124,7 +124,7 @@ def split_passages(text: str, passages: Iterable[Passage]) -> Iterator[Piece]:
     for passage in passages:
         start, end = passage.place
         yield text[done:start]
-        yield from passage_pieces(text[start:end], passage)
+        yield from passage_pieces(text[start:end], passage) if passage.pieces is None else passage.pieces
         done = end
     yield text[done:]
 
@@ -136,8 +136,6 @@ def at_passages(read: Callable[[str, ReadOptions], Iterable[Passage]]) -> Callab
 
 def passage_pieces(source: str, passage: Passage) -> list[Piece]:
     """Make a paragraph of the passage at `source`, or return its source if there is nothing to translate."""
-    if passage.literal is not None:
-        return [passage.literal]
     if passage.context in ("entry", "cell") and passage.items is None:
         passage = _read_entry(passage)
     if reason := passage.kept or reason_to_keep(passage.text, passage.context):
@@ -316,13 +314,5 @@ def paired(items: Sequence[Item], mark: Callable[[str], tuple[bool, str]]) -> li
 
 def attribute_pieces(tag: str, values: Iterable[tuple[int, int]], read: Callable[[str], str]) -> list[Piece]:
     """Return a tag whose values at the given places are paragraphs. `read` replaces their references."""
-    pieces: list[Piece] = []
-    done = 0
-    for start, end in values:
-        value = tag[start:end]
-        pieces += [
-            tag[done:start],
-            *passage_pieces(value, Passage((0, 0), read(value), escape_attribute, context="attribute")),
-        ]
-        done = end
-    return [*pieces, tag[done:]]
+    found = (Passage(place, read(tag[slice(*place)]), escape_attribute, context="attribute") for place in values)
+    return [*split_passages(tag, found)]

@@ -1,12 +1,12 @@
 """Keys and values between comments: Apple's strings, `"key" = "value";`, and Java's properties, `key = value`."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 import regex
 
+from service.documents.encodings import PROPERTIES
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage
 from service.errors import InvalidRequest
@@ -63,6 +63,4 @@ def read_properties(text: str, _: ReadOptions) -> Iterator[Passage]:
 def _property(text: str, *, is_ascii: bool, apostrophe: str) -> str:
     escaped = regex.sub(r"\\(?![nrtf])", r"\\\\", text).replace("'", apostrophe).replace("\n", "\\n")
     escaped = f"\\{escaped}" if escaped.startswith(" ") else escaped
-    if not is_ascii:
-        return escaped
-    return str(regex.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], escaped))
+    return escaped.encode("ascii", PROPERTIES.lacking).decode() if is_ascii else escaped

@@ -56,19 +56,17 @@ _SPELLED: Final = {"\\": "\\textbackslash{}", "^": "\\^{}", **{sign: f"\\{sign}"
 _SPECIAL: Final = regex.compile("[" + regex.escape("".join(_SPELLED)) + "]")
 
 
-def split_tex(text: str, _: ReadOptions) -> Iterator[Piece]:
-    """Split the body of a document, or a part of one. Before the body only titles are text."""
+def read_tex(text: str, _: ReadOptions) -> Iterator[Passage]:
+    """Read the body of a document, or a part of one. Before the body only titles are text."""
     reader = _Reader(text)
-    begin, end = max(text.find("\\begin{document}"), 0), text.rfind("\\end{document}")
-    done = 0
+    begin = max(text.find("\\begin{document}"), 0)
+    end = text.rfind("\\end{document}", begin)
     for found in regex.finditer(r"\\(?:sub)?title\s*+(?:\[[^\]\n]*\])?(?=\{)", text[:begin]):
-        if closing := reader.closings[found.end()]:
-            yield text[done : found.end() + 1]
-            yield from reader.read(found.end() + 1, closing, "title")
-            done = closing
-    yield text[done:begin]
-    yield from reader.read(begin, end if end >= 0 else len(text))
-    yield text[end:] if end >= 0 else ""
+        start, closing = found.end() + 1, reader.closings[found.end()]
+        if start <= closing < begin:
+            yield Passage((start, closing), pieces=reader.read(start, closing, "title"))
+    end = end if end >= 0 else len(text)
+    yield Passage((begin, end), pieces=reader.read(begin, end))
 
 
 class _Reader:

@@ -8,7 +8,7 @@ import regex
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, paired
 from service.documents.tagged import Close, Item, Object, Open
-from service.documents.xml_strings import Element, as_section, elements, is_section, local, text_items
+from service.documents.xml_strings import Element, as_section, elements, is_section, text_items
 from service.documents.xml_text import XmlKind, XmlToken, escape_text, tokens
 from service.text.placeholders import is_icu_message
 from service.text.segment import has_words
@@ -17,9 +17,8 @@ _UNITS: Final = frozenset({"trans-unit", "segment"})
 _WRAPPERS: Final = frozenset({"g", "mrk", "pc"})
 _LANGUAGES: Final = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
 _UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
-_STATE: Final = regex.compile(r'(?<=\sstate\s*=\s*["\'])(?:new|initial|needs-translation)(?=["\'])')
+_STATE: Final = regex.compile(rf'(?<=\sstate\s*=\s*["\'])(?:{"|".join(_UNFINISHED)})(?=["\'])')
 _TAGS: Final = frozenset({XmlKind.OPEN, XmlKind.EMPTY})
-_DEPTH: Final = {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}
 _SPACE: Final = regex.compile(r"\s*\n\s*")
 _ANGULAR: Final = regex.compile(r"(START|CLOSE)_(?!BLOCK_)(\w+)")
 
@@ -38,15 +37,15 @@ def _languages(text: str, options: ReadOptions) -> Iterator[Passage]:
     end, holder = 0, "xliff"
     for token in tokens(text, {}):
         end += len(token.raw)
-        if token.kind is XmlKind.OPEN and local(token) == "xliff" and _is_old(token):
+        if token.kind is XmlKind.OPEN and token.local == "xliff" and _is_old(token):
             holder = "file"
-        if token.kind is XmlKind.OPEN and local(token) == holder:
+        if token.kind is XmlKind.OPEN and token.local == holder:
             (source, target), values = _LANGUAGES[holder], token.attributes()
             options.check("the file", values.get(source, ""), values.get(target, ""))
             if not values.get(target):
                 empty = [end - len(token.raw) + start for name, start, _ in token.places() if name == target]
                 place, written = (empty[0], "{}") if empty else (end - 1, f' {target}="{{}}"')
-                yield Passage((place, place), literal=written.format(options.target))
+                yield Passage((place, place), pieces=[written.format(options.target)])
 
 
 def _is_old(root: XmlToken) -> bool:
@@ -63,7 +62,7 @@ def _unit(text: str, unit: Element) -> Iterator[Passage]:
     if _prefix(unit.path[-1]) != _prefix(unit.path[0]):
         return  # another format's
     children = {
-        local(child[0]): (start, child)
+        child[0].local: (start, child)
         for start, child in _children(unit.place[0], unit.inside)
         if child[0].kind in _TAGS and _prefix(child[0]) == _prefix(unit.path[0])
     }
@@ -77,20 +76,20 @@ def _unit(text: str, unit: Element) -> Iterator[Passage]:
         return
     old = place, place + len(_raw(target))
     contents = list(_contents(old[1], model[1:-1], keeps_space=_inherited(unit, "xml:space") == "preserve"))
-    if all(passage.literal is not None for passage in contents):
+    if all(passage.pieces is not None for passage in contents):
         if is_icu_message(_text(source).strip()):
             yield Passage(old, kept="a message with cases")
         return
     done = "needs-review-translation" if _is_old(unit.path[0]) else "translated"
     if state := _STATE.search(unit.path[-1].raw):
         begin = unit.place[0] - len(unit.path[-1].raw)
-        yield Passage((begin + state.start(), begin + state.end()), literal=done)
+        yield Passage((begin + state.start(), begin + state.end()), pieces=[done])
     name = source[0].spelled.removesuffix("source") + "target"
     before = text[unit.place[0] : start]
     opening = target[0].raw.replace("/>", ">") if target else f"{before[len(before.rstrip()) :]}<{name}>"
-    yield Passage(old, literal=_STATE.sub(done, opening))
+    yield Passage(old, pieces=[_STATE.sub(done, opening)])
     yield from contents
-    yield Passage((old[1], old[1]), literal=f"</{name}>")
+    yield Passage((old[1], old[1]), pieces=[f"</{name}>"])
 
 
 def _prefix(token: XmlToken) -> str:
@@ -110,7 +109,7 @@ def _children(start: int, inside: Sequence[XmlToken]) -> Iterator[_Child]:
     """Yield the children of an element, its texts too; its content begins at `start`."""
     depth = first = 0
     for number, token in enumerate(inside, 1):
-        depth += _DEPTH.get(token.kind, 0)
+        depth += token.step
         if depth == 0:
             yield start, inside[first:number]
             start, first = start + len(_raw(inside[first:number])), number
@@ -124,17 +123,17 @@ def _contents(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> I
         return
     for child in children:
         if _is_segment(child[0]):
-            yield Passage((place, place), literal=child[0].raw)
+            yield Passage((place, place), pieces=[child[0].raw])
             yield _content(place, child[1:-1], keeps_space=keeps_space)
-            yield Passage((place, place), literal=child[-1].raw)
+            yield Passage((place, place), pieces=[child[-1].raw])
         else:
-            yield Passage((place, place), literal=_raw(child))
+            yield Passage((place, place), pieces=[_raw(child)])
 
 
 def _content(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> Passage:
     text = _text(inside)
     if is_icu_message(text.strip()) or not has_words(text):
-        return Passage((place, place), literal=_raw(inside))
+        return Passage((place, place), pieces=[_raw(inside)])
     items = paired(list(_items(inside, keeps_space=keeps_space)), _mark)
     encode = as_section if is_section(inside) else str
     found = Passage((place, place), context="entry", items=items, write_text=escape_text)
@@ -142,7 +141,7 @@ def _content(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> Pa
 
 
 def _is_segment(token: XmlToken) -> bool:
-    return local(token) == "mrk" and token.kind is XmlKind.OPEN and token.attributes().get("mtype") == "seg"
+    return token.local == "mrk" and token.kind is XmlKind.OPEN and token.attributes().get("mtype") == "seg"
 
 
 def _is_translated(unit: XmlToken, target: Sequence[XmlToken]) -> bool:
@@ -154,11 +153,11 @@ def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
     raw, depth = "", 0  # of the object that is open
     is_whole = is_section(inside)
     for token in inside:
-        if depth or not (token.kind is XmlKind.TEXT or local(token) in _WRAPPERS) or _is_protected(token):
+        if depth or not (token.kind is XmlKind.TEXT or token.local in _WRAPPERS) or _is_protected(token):
             raw += token.raw
-            depth += _DEPTH.get(token.kind, 0)
+            depth += token.step
             if depth == 0:
-                yield Object([raw], is_word=local(token) == "mrk")
+                yield Object([raw], is_word=token.local == "mrk")
                 raw = ""
         elif token.kind is XmlKind.TEXT:
             text = token.text if keeps_space else _SPACE.sub(" ", token.text)
@@ -170,14 +169,14 @@ def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
 
 
 def _is_protected(token: XmlToken) -> bool:
-    values = token.attributes() if token.kind is XmlKind.OPEN and local(token) == "mrk" else {}
+    values = token.attributes() if token.kind is XmlKind.OPEN and token.local == "mrk" else {}
     return values.get("translate") == "no" or values.get("mtype") == "protected"
 
 
 def _mark(raw: str) -> tuple[bool, str]:
     """Return whether an object begins something, and what, so that its end can be found; "" for another object."""
     tag = next(tokens(raw, {}))
-    name, values = local(tag), tag.attributes()
+    name, values = tag.local, tag.attributes()
     if name in ("bpt", "ept"):
         return name == "bpt", f"pt {values.get('rid') or values.get('id', '')}"
     if name in ("sc", "ec"):

@@ -88,6 +88,10 @@ class _Inside:
         self.items: list[Item] = []
         self.source: list[Piece] = []
 
+    def add(self, raw: str, *items: Item) -> None:
+        self.source.append(raw)
+        self.items += items
+
 
 class _Reader:
     def __init__(self, source: Iterator[XmlToken], vocabulary: Vocabulary, target: str) -> None:
@@ -107,7 +111,7 @@ class _Reader:
                 content = self._raw()
                 yield f"{token.raw}{self._target}</{token.spelled}>" if self._target else token.raw + content
             else:
-                depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
+                depth += token.step
                 yield from self._tag(token)
                 if depth < 0 and is_element:
                     return
@@ -129,7 +133,7 @@ class _Reader:
         while depth:
             token = next(self._tokens)
             parts.append(token.raw)
-            depth += {XmlKind.OPEN: 1, XmlKind.CLOSE: -1}.get(token.kind, 0)
+            depth += token.step
         return "".join(parts)
 
     def _paragraph(self, token: XmlToken) -> Iterator[Piece]:
@@ -162,8 +166,7 @@ class _Reader:
             if token.kind is XmlKind.CLOSE:
                 return token.raw
             if token.kind is XmlKind.TEXT and holds_text:
-                inside.source.append(token.raw)
-                inside.items.append(Words(token.text))
+                inside.add(token.raw, Words(token.text))
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.texts:
                 self._text(token, inside, Run())
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.runs:
@@ -185,11 +188,9 @@ class _Reader:
     def _wrapper(self, token: XmlToken, inside: _Inside, *, holds_text: bool) -> None:
         begin, source = len(inside.items), len(inside.source)
         opening = Open(token.raw, is_link=token.name in self._vocabulary.links)
-        inside.source.append(token.raw)
-        inside.items.append(opening)
+        inside.add(token.raw, opening)
         closing = self._inline(inside, holds_text=holds_text)
-        inside.source.append(closing)
-        inside.items.append(Close(closing))
+        inside.add(closing, Close(closing))
         if self._vocabulary.controls is not None and self._vocabulary.controls.search(opening.raw):
             inside.items[begin:] = [Object(inside.source[source:])]
 
@@ -209,11 +210,10 @@ class _Reader:
                 self._text(child, inside, Run(opening, closing))
                 continue
             if child.kind is XmlKind.EMPTY and child.name in self._vocabulary.characters:
-                inside.source.append(child.raw)
                 name = f"{child.spelled.rpartition(':')[0]}:t"
                 last = inside.items[-1] if inside.items else None
                 run = last.run if isinstance(last, Words) else _text_run(name, Run(opening, closing))
-                inside.items.append(Words(self._vocabulary.characters[child.name], run))
+                inside.add(child.raw, Words(self._vocabulary.characters[child.name], run))
                 continue
             pieces = self._object(child)
             inside.source += pieces
@@ -231,12 +231,12 @@ class _Reader:
             if child.kind is XmlKind.CLOSE:
                 break
             words += child.text
-        inside.source.append(raw)
         text_run = _text_run(token.spelled, run, keeps_space=token.name == "a:t")
         vocabulary = self._vocabulary
         if vocabulary.word is not None and vocabulary.word.search(run.opening):
-            inside.items.append(Object([run.opening, raw, run.closing], is_word=True))
+            inside.add(raw, Object([run.opening, raw, run.closing], is_word=True))
             return
+        inside.add(raw)
         if vocabulary.link is not None and vocabulary.link.search(run.opening):
             text_run = text_run._replace(is_link=True)
         for number, part in enumerate(_LINE_END.split(words) if self._vocabulary.has_lines else [words]):

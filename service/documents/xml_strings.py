@@ -36,11 +36,11 @@ class Element(NamedTuple):
 
     @property
     def name(self) -> str:
-        return local(self.path[-1])
+        return self.path[-1].local
 
     @property
     def parent(self) -> str:
-        return local(self.path[-2]) if len(self.path) > 1 else ""
+        return self.path[-2].local if len(self.path) > 1 else ""
 
     @property
     def text(self) -> str:
@@ -59,18 +59,11 @@ class Element(NamedTuple):
             if token.kind is XmlKind.TEXT:
                 text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
                 found += text_items(text, has_sections=token.is_section and not is_whole)
-            elif token.kind is XmlKind.OPEN and local(token) not in ("g", "ph", "bpt", "ept", "it"):
-                found.append(Open(token.raw))
-            elif token.kind is XmlKind.CLOSE and local(token) not in ("g", "ph", "bpt", "ept", "it"):
-                found.append(Close(token.raw))
+            elif token.kind not in (XmlKind.OPEN, XmlKind.CLOSE) or token.local in ("g", "ph", "bpt", "ept", "it"):
+                found.append(Object([token.raw], is_break=token.local == "br"))
             else:
-                found.append(Object([token.raw], is_break=local(token) == "br"))
+                found.append(Open(token.raw) if token.kind is XmlKind.OPEN else Close(token.raw))
         return found
-
-
-def local(token: XmlToken) -> str:
-    """Return the name of an element without its namespace."""
-    return token.name.rpartition(":")[2]
 
 
 def is_section(inside: Sequence[XmlToken]) -> bool:
@@ -98,25 +91,21 @@ def elements(text: str, names: frozenset[str], root: str) -> Iterator[Element]:
     key = ""
     for token in tokens(text, {}):
         end = position + len(token.raw)
-        if token.kind in (XmlKind.OPEN, XmlKind.EMPTY) and not path and local(token) != root:
-            raise InvalidRequest("file", f"its content is not that of such a file: it begins with {local(token)}")
+        if token.kind in (XmlKind.OPEN, XmlKind.EMPTY) and not path and token.local != root:
+            raise InvalidRequest("file", f"its content is not that of such a file: it begins with {token.local}")
         if token.kind is XmlKind.OPEN:
             path.append(token)
-            if inside is None and local(token) in names:
-                inside, start, depth = [], end, len(path)
-            elif inside is not None:
-                inside.append(token)
-        elif token.kind is XmlKind.CLOSE:
-            if inside is not None and len(path) == depth:
-                found = Element(tuple(path), inside, (start, position), key)
-                key = found.text if found.name == "key" else key
-                yield found
-                inside = None
-            elif inside is not None:
-                inside.append(token)
-            path.pop()
+        if inside is not None and token.kind is XmlKind.CLOSE and len(path) == depth:
+            found = Element(tuple(path), inside, (start, position), key)
+            key = found.text if found.name == "key" else key
+            yield found
+            inside = None
         elif inside is not None:
             inside.append(token)
+        elif token.kind is XmlKind.OPEN and token.local in names:
+            inside, start, depth = [], end, len(path)
+        if token.kind is XmlKind.CLOSE:
+            path.pop()
         position = end
 
 
@@ -169,7 +158,7 @@ def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:
 def read_ttml(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the paragraphs of TTML subtitles. The declared language becomes that of the translation."""
     if options.target and (language := _TTML_LANGUAGE.search(text)):
-        yield Passage(language.span(1), literal=options.target)
+        yield Passage(language.span(1), pieces=[options.target])
     for found in elements(text, frozenset({"p"}), "tt"):
         yield _entry(found, keeps_lines=False)._replace(context="cue")
 
@@ -181,7 +170,7 @@ def read_ts(text: str, _: ReadOptions) -> Iterator[Passage]:
         if found.name == "source":
             source = found
         elif source is not None and found.path[-1].attributes().get("type") == "unfinished" and not found.text.strip():
-            forms = [token for token in found.inside if local(token) == "numerusform" and token.kind is XmlKind.OPEN]
+            forms = [token for token in found.inside if token.local == "numerusform" and token.kind is XmlKind.OPEN]
             write = partial(_forms, count=len(forms))
             yield _entry(source)._replace(place=found.place, encode=write, is_in_place=False)
 
@@ -193,7 +182,7 @@ def _forms(text: str, count: int) -> str:
 def read_tmx(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the segments of a translation memory that have no translation: one is added to their unit."""
     for unit in elements(text, frozenset({"tu"}), "tmx"):
-        languages = [token for token in unit.inside if token.kind is XmlKind.OPEN and local(token) == "tuv"]
+        languages = [token for token in unit.inside if token.kind is XmlKind.OPEN and token.local == "tuv"]
         codes = [_language(token) for token in languages]
         wanted = options.source.partition("-")[0] or (codes[0] if codes else "")
         if wanted not in codes or options.target.partition("-")[0] in codes:

@@ -63,6 +63,16 @@ class XmlToken(NamedTuple):
             yield found[1], *found.span(2 if found[2] is not None else 3)
 
     @property
+    def local(self) -> str:
+        """The name of an element without its namespace."""
+        return self.name.rpartition(":")[2]
+
+    @property
+    def step(self) -> int:
+        """The number of elements that it opens: 1, 0, or -1 for an end tag."""
+        return (self.kind is XmlKind.OPEN) - (self.kind is XmlKind.CLOSE)
+
+    @property
     def is_section(self) -> bool:
         """True for a CDATA section."""
         return self.raw.startswith("<![CDATA[")

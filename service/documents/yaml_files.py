@@ -21,13 +21,13 @@ _PLAIN: Final = regex.compile(r"(?![-?:,\[\]{}#&*!|>'\"%@`\s])(?:(?!: | #|:$)[^\
 """A text that needs no quotes."""
 
 
-def read_yaml(text: str, _: ReadOptions) -> Iterator[Passage]:
-    """Read the values of YAML that are text. Names of fields are copied."""
-    return yaml_passages(text)
+def read_yaml(
+    text: str, _: ReadOptions | None = None, wanted: Callable[[Sequence[str]], bool] = lambda path: True
+) -> Iterator[Passage]:
+    """Read the values that are text, at any depth, whose path is wanted: the names of the fields around them.
 
-
-def yaml_passages(text: str, wanted: Callable[[Sequence[str]], bool] = lambda path: True) -> Iterator[Passage]:
-    """Read the values, at any depth, whose path is wanted: the names of the fields around them."""
+    Names of fields are copied.
+    """
     try:
         for document in yaml.compose_all(text, yaml.CSafeLoader):
             yield from _values(text, document, (), wanted, set())
