@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,7 @@ from service.documents.limits import DocumentLimits
 from service.documents.paragraph import Batch
 from service.documents.reading import Counted, Order, Written
 from service.documents.reading_process import reading
-from service.documents.workplace import Workplace
+from service.documents.workplace import workplace
 from service.errors import InsufficientStorage, NotReady, QueueFull, ServiceError, UnknownDocument, is_error
 from service.translation.translator import Translator
 
@@ -53,7 +53,8 @@ class DocumentJobs:
         self._most = most
         self._expiry_seconds = expiry_seconds
         self._configured = directory
-        self._workplace: Workplace | None = None
+        self._directory: Path | None = None
+        self._stack = ExitStack()
         self._jobs: dict[str, DocumentJob] = {}
         self._receiving: Counter[str] = Counter()
         """The number of documents that each caller is sending now."""
@@ -73,8 +74,7 @@ class DocumentJobs:
         temporary files, as in a read-only container.
         """
         try:
-            configured = self._configured
-            self._workplace = Workplace.temporary() if configured is None else Workplace.configured(configured)
+            self._directory = self._stack.enter_context(workplace(self._configured))
         except OSError as error:
             if self._configured is not None:
                 raise
@@ -88,8 +88,7 @@ class DocumentJobs:
             self._sweeper.cancel()
         for job in list(self._jobs.values()):
             await self.delete(job)
-        if self._workplace is not None:
-            self._workplace.leave()
+        self._stack.close()
 
     @contextmanager
     def receiving(self, owner: str) -> Iterator[None]:
@@ -107,10 +106,10 @@ class DocumentJobs:
 
     def new_directory(self) -> Path:
         """Make the directory of a document. Raises `InsufficientStorage`."""
-        if self._workplace is None:
+        if self._directory is None:
             raise InsufficientStorage("documents")
         try:
-            return Path(tempfile.mkdtemp(prefix="document-", dir=self._workplace.directory))
+            return Path(tempfile.mkdtemp(prefix="document-", dir=self._directory))
         except OSError:
             raise InsufficientStorage("documents") from None
 

@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,34 +13,28 @@ _PREFIX: Final = "dragoman-documents-"
 _LOCK: Final = "lock"
 
 
-class Workplace:
-    """A directory that only this server uses, and that the system's lock shows to be in use."""
+@contextlib.contextmanager
+def workplace(configured: Path | None) -> Iterator[Path]:
+    """Provide a directory that only this server uses: the configured one, or one among the system's temporary files.
 
-    def __init__(self, directory: Path, lock: int | None) -> None:
-        self.directory = directory
-        self._lock = lock
-
-    @classmethod
-    def temporary(cls) -> "Workplace":
-        """Make a directory among the system's temporary files; remove those of servers that were killed."""
-        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            _remove_unless_locked(left)
-        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        return cls(directory, _locked(directory / _LOCK))
-
-    @classmethod
-    def configured(cls, directory: Path) -> "Workplace":
-        """Make a directory that the settings name, and empty it of documents."""
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in directory.glob("document-*"):
+    A configured directory is made, and emptied of documents. A temporary one is locked, so that others see that it is
+    in use, and removed at the end; those of servers that were killed are removed at the beginning. Raises `OSError`.
+    """
+    if configured is not None:
+        configured.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in configured.glob("document-*"):
             shutil.rmtree(left, ignore_errors=True)
-        return cls(directory, None)
-
-    def leave(self) -> None:
-        """Remove a temporary directory."""
-        if self._lock is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            os.close(self._lock)
+        yield configured
+        return
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            _remove_unless_locked(left)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = _locked(directory / _LOCK)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
 
 
 def _locked(path: Path) -> int | None:
@@ -54,9 +49,8 @@ def _locked(path: Path) -> int | None:
 
 
 def _remove_unless_locked(directory: Path) -> None:
-    with contextlib.suppress(OSError):
-        if directory.is_symlink() or directory.stat().st_uid != os.getuid() or not (directory / _LOCK).exists():
-            return
-        if (handle := _locked(directory / _LOCK)) is not None:
-            shutil.rmtree(directory, ignore_errors=True)
-            os.close(handle)
+    if directory.is_symlink() or directory.stat().st_uid != os.getuid() or not (directory / _LOCK).exists():
+        return
+    if (handle := _locked(directory / _LOCK)) is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(handle)

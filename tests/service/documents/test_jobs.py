@@ -14,7 +14,7 @@ from service.documents.job import DocumentJob
 from service.documents.jobs import DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
-from service.documents.workplace import Workplace
+from service.documents.workplace import workplace
 from service.errors import InsufficientStorage, QueueFull, UnknownDocument
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
@@ -40,7 +40,12 @@ async def test_a_start_empties_the_directory_of_documents_only(tmp_path: Path) -
     await jobs.stop()
 
 
-_KILLED = "import os; from service.documents.workplace import Workplace; Workplace.temporary(); os.kill(os.getpid(), 9)"
+_KILLED = """
+import os
+from service.documents.workplace import workplace
+with workplace(None):
+    os.kill(os.getpid(), 9)
+"""
 """A server that is killed with documents among the temporary files."""
 
 
@@ -49,14 +54,13 @@ async def test_temporary_files_end_with_the_server(monkeypatch: pytest.MonkeyPat
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", _KILLED, env=environment)
     assert await killed.wait() == -signal.SIGKILL
-    other = Workplace.temporary()
-    assert _names(tmp_path) == [other.directory.name]
-    jobs = _jobs(None)
-    jobs.start()
-    assert jobs.new_directory().stat().st_mode & 0o077 == 0
-    await jobs.stop()
-    assert _names(tmp_path) == [other.directory.name]
-    other.leave()
+    with workplace(None) as other:
+        assert _names(tmp_path) == [other.name]
+        jobs = _jobs(None)
+        jobs.start()
+        assert jobs.new_directory().stat().st_mode & 0o077 == 0
+        await jobs.stop()
+        assert _names(tmp_path) == [other.name]
     assert _names(tmp_path) == []
 
 
