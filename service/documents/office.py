@@ -39,7 +39,11 @@ _OPEN_DOCUMENT: Final = {
     },
     _DUBLIN_CORE: "dc",
 }
-_EPUB: Final = {_DUBLIN_CORE: "dc", "http://www.daisy.org/z3986/2005/ncx/": "ncx"}
+_EPUB: Final = {
+    _DUBLIN_CORE: "dc",
+    "http://www.daisy.org/z3986/2005/ncx/": "ncx",
+    "http://www.idpf.org/2007/opf": "opf",
+}
 
 _CODE_STYLES: Final = regex.compile(
     r"(?:Source|Code|Verbatim|Preformatted|HTML)(?:_20_)?(?:Code|Text|Char|Block|Preformatted)?(?:Char)?|macro"
@@ -123,48 +127,16 @@ EPUB_LISTS: Final = Vocabulary(
     languages=names("dc:language"),
 )
 
-OPF: Final = {"http://www.idpf.org/2007/opf": "opf"}
 _PAGE_TYPES: Final = frozenset({"application/xhtml+xml", "text/html"})
-
-
-def pages_of(package: str, text: str) -> set[str]:
-    """Return the names of the parts that the package of a book, the part of that name, declares as pages."""
-    items = (token.attributes() for token in tokens(text, OPF) if token.name == "opf:item")
-    names = (item.get("href", "") for item in items if item.get("media-type") in _PAGE_TYPES)
-    return {posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name))) for name in names}
-
-
-_XLSX_NAMES: Final = regex.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[0-9]*\.xml")
-_XLSX_FORMULAS: Final = regex.compile(r"xl/(?:worksheets/sheet[0-9]*|tables/table[0-9]*|workbook)\.xml")
 _SURVEYED: Final = regex.compile(
-    rf"{_XLSX_NAMES.pattern}|{_XLSX_FORMULAS.pattern}|.*\.opf|word/(?:styles|document)\.xml|(?:styles|content)\.xml"
+    r"xl/(?:tables/table[0-9]*|pivotCache/pivotCacheDefinition[0-9]*|worksheets/sheet[0-9]*|workbook)\.xml"
+    r"|.*\.opf|word/(?:styles|document)\.xml|(?:styles|content)\.xml"
 )
 _NAMED: Final = frozenset({"s:tableColumn", "s:cacheField"})
 _FORMULAS: Final = names("s:f s:formula s:formula1 s:formula2 s:calculatedColumnFormula s:definedName :f :formula")
 _COMPARED: Final = {"s:filter": "val", "s:customFilter": "val", "s:cfRule": "text"}
 _LITERAL: Final = regex.compile(r'"((?:[^"]|"")*)"')
 _OPERATOR: Final = regex.compile(r"(?:<>|[<>]=?|=)")
-
-
-def column_names(text: str) -> set[str]:
-    """Return the columns that a table or a pivot table names; the texts of their header cells must stay equal."""
-    found = tokens(text, OPEN_XML)
-    opened = (token for token in found if token.kind in (XmlKind.OPEN, XmlKind.EMPTY) and token.name in _NAMED)
-    return {token.attributes().get("name", "") for token in opened}
-
-
-def compared_texts(text: str) -> set[str]:
-    """Return, in lower case, the texts that formulas, rules, filters and lists of a sheet compare cells with."""
-    found: set[str] = set()
-    is_formula = False
-    for token in tokens(text, OPEN_XML):
-        if token.kind is XmlKind.TEXT and is_formula:
-            for literal in _LITERAL.findall(token.text):
-                found |= {literal.replace('""', '"'), *literal.split(",")}
-        elif token.name in _COMPARED:
-            found.add(token.attributes().get(_COMPARED[token.name], ""))
-        is_formula = token.kind is XmlKind.OPEN and token.name in _FORMULAS
-    return {_OPERATOR.sub("", each, count=1).strip(" *?").lower() for each in found} - {""}
 
 
 def code_styles(text: str) -> set[str]:
@@ -195,15 +167,36 @@ class Survey:
     """The facts that a first look at an archive tells about its parts."""
 
     named: set[str] = field(default_factory=set)
-    """The headings that a table names."""
+    """The columns that a table or a pivot table names; the texts of their header cells must stay equal."""
     compared: set[str] = field(default_factory=set)
-    """Texts, in lower case, that formulas compare with."""
+    """Texts, in lower case, that formulas, rules, filters and lists compare cells with."""
     codes: set[str] = field(default_factory=set)
     """Styles of code."""
     pages: set[str] = field(default_factory=set)
-    """The names of parts in XHTML."""
+    """The names of parts that the package of a book declares as pages."""
     is_typed: bool = False
     """True if code has no font of its own."""
+
+    def add(self, part: str, text: str) -> None:
+        """Read the part of a sheet, or the package of a book."""
+        is_formula = False
+        for token in tokens(text, OPEN_XML | _EPUB):
+            if token.kind is XmlKind.TEXT and is_formula:
+                for literal in _LITERAL.findall(token.text):
+                    self._compare(literal.replace('""', '"'), *literal.split(","))
+            elif token.kind is XmlKind.CLOSE:
+                pass
+            elif token.name in _COMPARED:
+                self._compare(token.attributes().get(_COMPARED[token.name], ""))
+            elif token.name in _NAMED:
+                self.named.add(token.attributes().get("name", ""))
+            elif token.name == "opf:item" and (values := token.attributes()).get("media-type") in _PAGE_TYPES:
+                page = posixpath.join(posixpath.dirname(part), unquote(values.get("href", "")))
+                self.pages.add(posixpath.normpath(page))
+            is_formula = token.kind is XmlKind.OPEN and token.name in _FORMULAS
+
+    def _compare(self, *texts: str) -> None:
+        self.compared |= {_OPERATOR.sub("", each, count=1).strip(" *?").lower() for each in texts} - {""}
 
 
 def keeping(vocabulary: Vocabulary, known: Survey) -> Vocabulary:
@@ -240,14 +233,10 @@ def survey(archive: Archive) -> Survey:
             known.is_typed = is_typed(text)
             continue
         check(text)
-        if _XLSX_NAMES.fullmatch(name):
-            known.named |= column_names(text)
-        if _XLSX_FORMULAS.fullmatch(name):
-            known.compared |= compared_texts(text)
-        if name.endswith(".opf"):
-            known.pages |= pages_of(name, text)
         if name.endswith(("styles.xml", "content.xml")):
             known.codes |= code_styles(text)
+        else:
+            known.add(name, text)
     return known
 
 
