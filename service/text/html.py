@@ -261,14 +261,10 @@ def split_blocks(html: str) -> Iterator[tuple[str, int]]:
     letters has 0 characters: `split_html` would copy it.
     """
     for run, tag in _runs(html):
-        yield _part(run)
+        text = "".join(fragment.text for fragment in run).replace(OBJECT, "")
+        yield "".join(fragment.raw for fragment in run), _characters(text)
         if tag is not None:
             yield tag.raw, _characters("".join(tag.raw[start:end] for start, end in _texts(tag)))
-
-
-def _part(run: Sequence[Fragment]) -> tuple[str, int]:
-    text = "".join(fragment.text for fragment in run).replace(OBJECT, "")
-    return "".join(fragment.raw for fragment in run), _characters(text)
 
 
 def _characters(text: str) -> int:
