@@ -176,7 +176,6 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an encoding that is none": ("a.docx", _xml(b'<?xml version="1.0" encoding="hex"?><a/>'), "is not HEX"),
     "broken xliff": ("a.xlf", (_XLIFF + "<file>").encode(), "broken"),
     "xml that is not xliff": ("a.xliff", b"<html></html>", "it begins with html"),
-    "an element that is not xliff": ("a.xliff", b"<html/>", "it begins with html"),
     "an element that is not tmx": ("a.tmx", b"<html/>", "it begins with html"),
     # Wrong beginnings.
     "an empty file": ("a.docx", b"", "it is empty"),
@@ -211,13 +210,14 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
     "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
     "another compression": ("a.docx", _patched(_docx(_P), method=99), "unknown method"),
+    "broken fluent": ("a.ftl", b"a = b\nc\n", r"the Fluent file is broken: .* \(line 2\)"),
     "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),
     "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
     "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
     "broken strings": ("a.strings", b'"a" = "b";\n"c" "d";', "the strings are broken after line 1"),
     "broken yaml": ("a.yaml", b"a: [1\nb: 2", r"the YAML is broken: .* \(line 2\)"),
     "yaml without end": ("a.yaml", b"[" * 5_000, "the YAML is"),
-    "an open quote": ("a.csv", b'a,"b\n', "a quote in row 1 is not closed"),
+    "an open quote": ("a.csv", b'"' + b"a" * 200_000, "a quote in row 1 is not closed"),
 }
 
 

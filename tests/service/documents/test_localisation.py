@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.errors import InvalidRequest, ServiceError
+from service.errors import InvalidRequest
 from tests.service.documents.conftest import Noting, Rewrite, shout
 
 
@@ -157,18 +157,3 @@ def test_properties(rewrite: Rewrite) -> None:
     )
     assert rewrite("a.properties", "a=see {0}\n", lambda _: "l'{0}") == b"a=l\\u2019{0}\n"
     assert rewrite("a.properties", "a=true\nb=it is true\n") == b"a=true\nb=IT IS TRUE\n"  # a switch of the program
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("a.xml", "<html><p>a</p></html>", "it begins with html"),
-        ("a.ftl", "a = b\nc\n", r"the Fluent file is broken: .* \(line 2\)"),
-        ("a.arb", '{"a": }', "the JSON is broken"),
-        ("a.csv", '"' + "a" * 200_000, "a quote in row 1 is not closed"),
-        ("a.csv", "a" * 140_000 + ",b\n", "a paragraph has more than"),
-    ],
-)
-def test_broken(name: str, content: str, problem: str, rewrite: Rewrite) -> None:
-    with pytest.raises(ServiceError, match=f"^file: .*{problem}"):
-        rewrite(name, content)
