@@ -3,15 +3,15 @@
 import ipaddress
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Final, Literal, TypeVar
 
 from service.access.async_key_store import AsyncKeyStore
 from service.access.charges import Caller, Charge, Meter, Streamed, StreamSigner
-from service.access.counters import Counters
 from service.access.key_store import KeyLimits, Usage, seconds_to_next_month, this_month
-from service.access.rate_limits import OpenStreams, RateLimiter
+from service.access.rate_limits import RateLimiter
 from service.errors import (
     InvalidKey,
     KeyRequired,
@@ -42,11 +42,10 @@ class AccessControl:
 
     def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
         self._key_store = None if settings.keys is None else AsyncKeyStore(settings.keys)
-        self._counters = Counters(None if settings.redis_url is None else str(settings.redis_url))
-        self._rate_limiter = RateLimiter(self._counters)
+        self._rate_limiter = RateLimiter(None if settings.redis_url is None else str(settings.redis_url))
         self._meter = Meter(self._key_store)
         self._signer = StreamSigner(self._secret(settings))
-        self._streams = OpenStreams()
+        self._open_streams: Counter[str] = Counter()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
             requests_per_minute=settings.anonymous_requests_per_minute,
@@ -66,11 +65,11 @@ class AccessControl:
         """Wait for pending writes."""
         if self._key_store is not None:
             await self._key_store.aclose()
-        await self._counters.aclose()
+        await self._rate_limiter.aclose()
 
     async def problems(self) -> list[str]:
         """Describe settings that do not work at the moment, for people."""
-        if not await self._counters.reachable():
+        if not await self._rate_limiter.reachable():
             return ["redis_url: Redis does not answer"]
         return []
 
@@ -144,10 +143,20 @@ class AccessControl:
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
         """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited` at once."""
         limit = caller.limits.streams
-        if limit is not None and self._streams.is_full(caller.identity, limit):
+        if limit is not None and self._open_streams[caller.identity] >= limit:
             error = RateLimited(f"too many streams: the limit is {limit} at once", _STREAM_SECONDS)
             raise self._refused("streams", error)
-        return self._streams.one_more(caller.identity)
+        return self._one_more_stream(caller.identity)
+
+    @contextmanager
+    def _one_more_stream(self, identity: str) -> Iterator[None]:
+        self._open_streams[identity] += 1
+        try:
+            yield
+        finally:
+            self._open_streams[identity] -= 1
+            if not self._open_streams[identity]:
+                del self._open_streams[identity]
 
     async def characters_used(self, caller: Caller) -> int:
         """Return the characters of the key in this month; without a key, of all such callers since the server started.

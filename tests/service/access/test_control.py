@@ -202,14 +202,15 @@ async def test_what_has_no_key_is_counted_together(opened: Open) -> None:
 
 
 async def test_streams_are_limited_while_they_are_open(opened: Open, refusals: list[Refusal]) -> None:
-    access = await opened(anonymous_streams=1)
+    access = await opened(anonymous_streams=2)
     caller = await access.admit(None, "192.0.2.1")
     with access.stream(caller):
-        with pytest.raises(RateLimited, match="too many streams: the limit is 1 at once"):
-            access.stream(caller)
-        access.stream(await access.admit(None, "192.0.2.2"))
-    with access.stream(caller):
-        pass
+        with access.stream(caller):
+            with pytest.raises(RateLimited, match="too many streams: the limit is 2 at once"):
+                access.stream(caller)
+            access.stream(await access.admit(None, "192.0.2.2"))
+        with access.stream(caller):
+            pass
     assert refusals == ["streams"]
 
 
