@@ -19,7 +19,6 @@ from service.hub.names import HubIndex
 from service.live.sessions import LiveSessions
 from service.observability.metrics import Metrics
 from service.registry.configured_models import configured_models
-from service.registry.directory import ModelsDirectory
 from service.registry.memory_budget import MemoryBudget
 from service.registry.process_memory import MEGABYTE
 from service.registry.public_models import PublicModels
@@ -46,8 +45,6 @@ MAX_PREFILL_ON_A_GPU: Final = 32
 """A GPU encodes many sources in nearly the time of one."""
 ENGINE_TIMEOUT_SECONDS: Final = 30.0
 """An engine that uses the processor, but reports nothing for so long, has hung: its steps take a second at most."""
-POLL_SECONDS: Final = 5.0
-"""Interval between two scans of a directory of models; a change takes effect when two agree."""
 _OWNED: Final = re.compile("[0-9a-f]{8}=")
 """A memory of one key: the key's label, and the file."""
 _GIGABYTE: Final = 1_000 * MEGABYTE
@@ -69,7 +66,7 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
         configured_models(settings, build),
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
-        directory=ModelsDirectory(settings.models if isinstance(settings.models, Path) else None, POLL_SECONDS),
+        directory=settings.models if isinstance(settings.models, Path) else None,
         public=_public_models(settings),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )

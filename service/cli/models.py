@@ -7,12 +7,12 @@ import msgspec
 import typer
 
 from model.checkpoint_config import CheckpointError
+from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.cli.common import UNUSABLE, fail
 from service.cli.pulling import load_command_settings, print_report, pull
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, parse_name
 from service.hub.progress import Report
-from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 from service.settings import CommandSettings
 
 _MEGABYTE: Final = 1_000_000
@@ -53,7 +53,7 @@ def pull_(
     offline: OfflineOption = False,
     max_mb: Annotated[
         int, typer.Option(min=1, help="Size of the files of a model that has to be imported, unpacked.")
-    ] = DEFAULT_LIMITS.max_megabytes,
+    ] = DEFAULT_MAX_MEGABYTES,
     as_json: Annotated[bool, typer.Option("--json", help="Print progress and results as lines of JSON.")] = False,
 ) -> None:
     """Download public models, and convert them for `serve` and `translate`."""
@@ -63,8 +63,7 @@ def pull_(
     for name in wanted:
         report = Report(name=str(name))
         try:
-            limits = ImportLimits(max_mb)
-            path = pull(name, settings.hub_options, refresh=not if_missing, as_json=as_json, limits=limits)
+            path = pull(name, settings.hub_options, refresh=not if_missing, as_json=as_json, max_megabytes=max_mb)
             report.path = str(path)
         except (HubError, CheckpointError) as error:
             failed = True

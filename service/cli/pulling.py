@@ -16,11 +16,12 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as Bars
 
 from model.checkpoint_config import CheckpointConfig, CheckpointError, LanguageHint
+from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.cli.common import fail
 from service.hub.errors import HubError
 from service.hub.names import HubName, HubOptions, hidden_name, parse_model
 from service.hub.progress import Progress, Report
-from service.registry.importing import DEFAULT_LIMITS, ImportLimits, ensure_imported
+from service.registry.importing import ensure_imported
 from service.settings import CommandSettings
 
 _REPORT_SECONDS: Final = 0.25
@@ -72,17 +73,17 @@ def pull(
     *,
     refresh: bool,
     as_json: bool = False,
-    limits: ImportLimits = DEFAULT_LIMITS,
+    max_megabytes: int = DEFAULT_MAX_MEGABYTES,
 ) -> Path:
     """Return the checkpoint of a public model, with a bar on a terminal, or lines of JSON for a program.
 
-    `limits` are those of its import. Raises `HubError` and `CheckpointError`.
+    The files of an import may have `max_megabytes`, unpacked. Raises `HubError` and `CheckpointError`.
     """
     # Loads an HTTP client, which no other command needs.
     from service.hub.pull import Hub
 
     with progress_bar(str(name), _Reporter(str(name)) if as_json else None) as progress:
-        return Hub(options).pull(name, partial(import_files, limits=limits), progress, refresh=refresh)
+        return Hub(options).pull(name, partial(import_files, max_megabytes=max_megabytes), progress, refresh=refresh)
 
 
 def import_named(name: HubName, output: Path, languages: LanguageHint, *, offline: bool) -> CheckpointConfig:
@@ -103,9 +104,9 @@ def import_named(name: HubName, output: Path, languages: LanguageHint, *, offlin
         return add_origin(output, download.origin)
 
 
-def import_files(path: Path, languages: LanguageHint, limits: ImportLimits = DEFAULT_LIMITS) -> Path:
+def import_files(path: Path, languages: LanguageHint, max_megabytes: int = DEFAULT_MAX_MEGABYTES) -> Path:
     """Return a checkpoint of our own that can be moved, made of downloaded files. Raises `CheckpointError`."""
-    made = ensure_imported(path, limits, languages=languages)
+    made = ensure_imported(path, max_megabytes, languages=languages)
     if made != path:
         return made
     # The files may be links to those of Hugging Face's cache, which must not change.

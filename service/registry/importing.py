@@ -6,10 +6,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from model.checkpoint_config import ANY, CheckpointError, LanguageHint, fingerprint
 from model.source_files import DEFAULT_MAX_MEGABYTES, check_kinds
@@ -18,6 +16,8 @@ from service.process.interpreter import python_command, run_command
 
 logger = logging.getLogger(__name__)
 
+_SECONDS: Final = 600
+"""Time limit of one import."""
 _LONGEST_REASON: Final = 2000  # characters
 
 
@@ -25,43 +25,50 @@ class InterruptedImport(CheckpointError):
     """An import that the machine prevents now, by a full disk or too little memory; a later one may succeed."""
 
 
-class ImportLimits(NamedTuple):
-    """The limits of one import: the size of all files unpacked, and the time."""
-
-    max_megabytes: int = DEFAULT_MAX_MEGABYTES
-    seconds: int = 600
-
-
-DEFAULT_LIMITS: Final = ImportLimits()
-
-
-def ensure_imported(path: Path, limits: ImportLimits = DEFAULT_LIMITS, *, languages: LanguageHint = ANY) -> Path:
+def ensure_imported(path: Path, max_megabytes: int = DEFAULT_MAX_MEGABYTES, *, languages: LanguageHint = ANY) -> Path:
     """Return `path` if it is a native checkpoint, otherwise the imported one, importing it if necessary.
 
-    `languages` are for formats whose files do not name them.
+    All files unpacked may have `max_megabytes`; `languages` are for formats whose files do not name them.
     The process that imports may load torch and take the memory of a whole model. Raises `CheckpointError`.
     """
     place = _native_path(path)
     if not place.exists():
-        asyncio.run(_import(place, path, limits, languages))
+        asyncio.run(_import(place, path, max_megabytes, languages))
     return place
 
 
-async def import_in_background(path: Path, limits: ImportLimits = DEFAULT_LIMITS) -> Path:
+async def import_in_background(path: Path) -> Path:
     """Do the same as `ensure_imported` without blocking; a cancelled import leaves no files."""
     place = await asyncio.to_thread(_native_path, path)
     if not place.exists():
-        await _import(place, path, limits, ANY)
+        await _import(place, path, DEFAULT_MAX_MEGABYTES, ANY)
     return place
 
 
-async def _import(place: Path, path: Path, limits: ImportLimits, languages: LanguageHint) -> None:
-    with _import_command(place, path, limits, languages) as command:
+async def _import(place: Path, path: Path, max_megabytes: int, languages: LanguageHint) -> None:
+    """Import `path` in another process, and move its output to `place` at the end."""
+    logger.info("importing %s, once", path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    # The output is moved into place when it is complete, so it is on the same disk.
+    with tempfile.TemporaryDirectory(dir=place.parent) as directory:
+        made = Path(directory) / "model"
+        given = ["--output", str(made), "--max-mb", str(max_megabytes), "--max-seconds", str(_SECONDS)]
+        hints = [f"--{side}={code}" for side, code in languages._asdict().items() if code]
+        command = python_command("-m", "service", "import", *given, *hints, "--", str(path))
         try:
-            done = await run_command(command, limits.seconds)
+            done = await run_command(command, _SECONDS)
         except TimeoutError:
-            raise CheckpointError(f"{path}: its import was not finished after {limits.seconds} s") from None
+            raise CheckpointError(f"{path}: its import was not finished after {_SECONDS} s") from None
         _check(done.status, done.stderr)
+        _move(made, place)
+
+
+def _move(made: Path, place: Path) -> None:
+    try:
+        made.rename(place)
+    except OSError:
+        if not place.exists():  # otherwise another server has imported the same
+            raise
 
 
 def _native_path(path: Path) -> Path:
@@ -71,24 +78,6 @@ def _native_path(path: Path) -> Path:
         raise CheckpointError(f"{path}: there is no such file or directory{hint}")
     check_kinds(path)
     return user_cache() / "models" / fingerprint(path) if _is_foreign(path) else path
-
-
-@contextmanager
-def _import_command(place: Path, path: Path, limits: ImportLimits, languages: LanguageHint) -> Iterator[list[str]]:
-    """Yield the command that imports `path`, and move its output to `place` at the end."""
-    logger.info("importing %s, once", path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # The output is moved into place when it is complete, so it is on the same disk.
-    with tempfile.TemporaryDirectory(dir=place.parent) as directory:
-        made = Path(directory) / "model"
-        given = ["--output", str(made), "--max-mb", str(limits.max_megabytes), "--max-seconds", str(limits.seconds)]
-        hints = [f"--{side}={code}" for side, code in languages._asdict().items() if code]
-        yield python_command("-m", "service", "import", *given, *hints, "--", str(path))
-        try:
-            made.rename(place)
-        except OSError:
-            if not place.exists():  # otherwise another server has imported the same
-                raise
 
 
 def _check(code: int, stderr: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from model.checkpoint_config import CheckpointError
 from service.errors import ServiceError
 from service.hub.names import HubOptions
-from service.registry.importing import ImportLimits, import_in_background
+from service.registry.importing import import_in_background
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion
 from service.registry.process_memory import estimated_bytes
@@ -31,19 +31,11 @@ class ModelLoader:
     One model is imported and one is loaded at a time: both need more memory than a loaded model.
     """
 
-    def __init__(
-        self,
-        build: Build,
-        budget: MemoryBudget,
-        versions: Sequence[ModelVersion],
-        import_limits: ImportLimits,
-        hub: HubOptions,
-    ) -> None:
+    def __init__(self, build: Build, budget: MemoryBudget, versions: Sequence[ModelVersion], hub: HubOptions) -> None:
         """`versions` are all versions of the server, which share the budget; the list changes as models come and go."""
         self._build = build
         self._budget = budget
         self._versions = versions
-        self._import_limits = import_limits
         self._hub = hub
         self._importing = asyncio.Lock()
         self._loading = asyncio.Lock()
@@ -98,10 +90,10 @@ class ModelLoader:
         location = version.found.location
         if isinstance(location, Path):
             async with self._importing:
-                return await import_in_background(location, self._import_limits)
+                return await import_in_background(location)
         version.fetching()
         try:
-            return await pull_in_background(location, self._hub, version.show_download, self._import_limits)
+            return await pull_in_background(location, self._hub, version.show_download)
         finally:
             version.loading()
 

@@ -18,25 +18,19 @@ from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.progress import Report
 from service.process.interpreter import python_command, run_command
-from service.registry.importing import DEFAULT_LIMITS, ImportLimits
 
 logger = logging.getLogger(__name__)
 
 _LIST_SECONDS: Final = 120.0
 
 
-async def pull_in_background(
-    name: HubName,
-    options: HubOptions,
-    on_report: Callable[[Report], None],
-    limits: ImportLimits = DEFAULT_LIMITS,
-) -> Path:
+async def pull_in_background(name: HubName, options: HubOptions, on_report: Callable[[Report], None]) -> Path:
     """Return the checkpoint of a public model, pulling it if it is not here; `on_report` gets its progress.
 
     Raises `HubError`; its subclass `TemporaryHubError` if another attempt may succeed.
     """
-    flags = ["--if-missing", "--json", f"--max-mb={limits.max_megabytes}"]
-    command = python_command("-m", "service", "pull", str(name), *flags, *(["--offline"] if options.offline else []))
+    flags = ["--if-missing", "--json", *(["--offline"] if options.offline else [])]
+    command = python_command("-m", "service", "pull", str(name), *flags)
     logger.info("model is pulled", extra={"model": str(name)})
     # On a terminal the process draws its bar there itself.
     stderr = None if sys.stderr.isatty() else asyncio.subprocess.PIPE

@@ -11,25 +11,25 @@ from model.checkpoint_config import CheckpointError
 from service.errors import EngineFailed, ServiceError
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubOptions
-from service.registry.directory import DirectoryScans, ModelsDirectory
 from service.registry.importing import InterruptedImport
 from service.registry.loading import UNEXPECTED, Build, ModelLoader
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.public_models import OnDemandModels, PublicModels
 from service.registry.routing import Routes
-from service.registry.scan import FoundModel
+from service.registry.scan import DirectoryScans, FoundModel
 from service.registry.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
+POLL_SECONDS: Final = 5.0
+"""Interval between two scans of a directory of models; a change takes effect when two agree."""
 _FIRST_RETRY_SECONDS: Final = 10.0
 """Delay after a new model has failed for a reason outside of its files; doubled after each failure."""
 _LONGEST_RETRY_SECONDS: Final = 600.0
 _DOWNLOAD_POLL_SECONDS: Final = 0.1
 
 _NO_NETWORK: Final = PublicModels(HubOptions(offline=True))
-_NO_DIRECTORY: Final = ModelsDirectory()
 
 
 class ModelRegistry:
@@ -41,17 +41,16 @@ class ModelRegistry:
         build: Build,
         budget: MemoryBudget,
         *,
-        directory: ModelsDirectory = _NO_DIRECTORY,
+        directory: Path | None = None,
         public: PublicModels = _NO_NETWORK,
         on_change: Callable[[Sequence[ServedModel]], None] = lambda models: None,
     ) -> None:
-        """`on_change` gets the offered models after each change; `public` are the options of public models."""
+        """`directory` is followed, if models come from one; `on_change` gets the offered models after each change."""
         self.versions = list(versions)
         self.routes = Routes()
-        self._loader = ModelLoader(build, budget, self.versions, directory.import_limits, public.hub)
+        self._loader = ModelLoader(build, budget, self.versions, public.hub)
         found = (each.found for each in self.versions)
-        self._scans = None if directory.path is None else DirectoryScans(directory.path, found)
-        self._poll_seconds = directory.poll_seconds
+        self._scans = None if directory is None else DirectoryScans(directory, found)
         self._on_change = on_change
         self._on_demand = OnDemandModels(
             public, self.versions, lambda each: self._spawn(self._introduce(each, 0.0)), self._update_routes
@@ -145,7 +144,7 @@ class ModelRegistry:
         self._tried.set()
         self._spawn(self._on_demand.keep_offering())
         while True:
-            await asyncio.sleep(self._poll_seconds)
+            await asyncio.sleep(POLL_SECONDS)
             try:
                 await self._maintain()
             except Exception:

@@ -1,6 +1,9 @@
-"""A scan of the models directory. Knows nothing of how models are loaded."""
+"""Scans of the models directory: what came, what changed and what is gone, once two of them agree.
 
-from collections.abc import Collection, Mapping
+Knows nothing of how models are loaded.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,3 +45,28 @@ def _found(path: Path) -> FoundModel | None:
         return FoundModel(path.name, path, fingerprint(path)) if is_model else None
     except OSError:
         return None  # it is being removed at this moment, or cannot be read
+
+
+class Changes(NamedTuple):
+    """The result on which two scans agree: one may miss a file on a network disk, or see a model half copied."""
+
+    present: Sequence[FoundModel]
+    """The models that both found unchanged."""
+    names: frozenset[str]
+    """The names that at least one of them found."""
+
+
+class DirectoryScans:
+    """The scans of one directory."""
+
+    def __init__(self, path: Path, found: Iterable[FoundModel]) -> None:
+        """`found` are the models that the server started with."""
+        self._path = path
+        self._seen: Mapping[str, FoundModel] = {each.name: each for each in found}
+
+    def scan(self) -> Changes:
+        """Scan the directory once more, which takes a while. Raises `CheckpointError` if it cannot be read."""
+        found = scan(self._path)
+        seen, self._seen = self._seen, found
+        present = [each for name, each in found.items() if seen.get(name) == each]
+        return Changes(present, frozenset(found) | frozenset(seen))

@@ -22,7 +22,7 @@ from tests.waiting import wait_for
 
 START_SECONDS = 180.0
 ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
-POLL = "service.composition.POLL_SECONDS"
+POLL = "service.registry.registry.POLL_SECONDS"
 KEEP_ALIVE = "service.api.sse.KEEP_ALIVE_SECONDS"
 COMPILES = shutil.which("c++") is not None
 """The C++ operators give each int8 request the same bits in any batch; PyTorch's rounding depends on its shape."""

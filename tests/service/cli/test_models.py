@@ -11,7 +11,6 @@ from model.checkpoint_config import LanguageHint, load_config
 from model.tokenizer import Tokenizer
 from service.cli import pulling
 from service.cli.main import app
-from service.registry.importing import ImportLimits
 from tests.service.hub.servers import FileServer, argos_entry, file_server, publish_firefox
 from tests.system.models import write_model
 
@@ -24,7 +23,7 @@ def _run(*arguments: str) -> Result:
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tokenizer: Tokenizer) -> Iterator[FileServer]:
     """Argos' index with two packages; the importer makes a small model of each."""
 
-    def imported(path: Path, limits: ImportLimits, *, languages: LanguageHint) -> Path:
+    def imported(path: Path, max_megabytes: int, *, languages: LanguageHint) -> Path:
         made = tmp_path / "made"
         write_model(made, tokenizer, path.read_text())
         return made

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from service.cli.main import app
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, HubOptions, parse_name
 from service.hub.progress import Report
 from service.registry import loading, registry
-from service.registry.importing import ImportLimits
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion, State
 from service.registry.pulling import pull_in_background
@@ -44,15 +45,15 @@ async def test_a_process_pulls_and_reports(server: FileServer, monkeypatch: pyte
     assert reports[-2].step == "importing"
 
 
-async def test_an_import_of_a_pull_has_the_server_s_limits(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_of_a_pull_has_the_limit_that_is_given(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("translate-en_de-1_0/model/model.bin", bytes(2_000_000))
     entries = [argos_entry("en", "de", "1.0", f"{server.url}/package", size=len(packed.getvalue()))]
     monkeypatch.setenv("DRAGOMAN_ARGOS_INDEX", server.put_json("/index.json", entries))
     server.put("/package", packed.getvalue())
-    with pytest.raises(HubError, match="has 2 MB unpacked, the limit is 1 MB"):
-        await pull_in_background(NAME, HubOptions(), lambda report: None, ImportLimits(max_megabytes=1))
+    done = CliRunner().invoke(app, ["pull", str(NAME), "--max-mb=1"])
+    assert "has 2 MB unpacked, the limit is 1 MB" in done.stderr
 
 
 async def test_an_error_says_whether_to_try_again(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +101,7 @@ class Pulls:
         self._results = [*results]
         self.done = asyncio.Event()
 
-    async def __call__(self, name: HubName, options: HubOptions, on_report: Any, limits: ImportLimits) -> Path:
+    async def __call__(self, name: HubName, options: HubOptions, on_report: Any) -> Path:
         result = self._results.pop(0)
         if isinstance(result, Exception):
             raise result

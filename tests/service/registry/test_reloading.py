@@ -9,7 +9,6 @@ import pytest
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
 from service.errors import EngineFailed
-from service.registry.directory import ModelsDirectory
 from service.registry.loading import UNEXPECTED
 from service.registry.memory_budget import MemoryBudget
 from service.registry.model_version import ModelVersion
@@ -151,8 +150,9 @@ async def test_the_directory_is_followed_after_an_unexpected_error(
         return {}
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("service.registry.directory.scan", scan)
-    library = ModelRegistry([], _never_built, MemoryBudget(), directory=ModelsDirectory(tmp_path, 0.0))
+    monkeypatch.setattr("service.registry.scan.scan", scan)
+    monkeypatch.setattr("service.registry.registry.POLL_SECONDS", 0.0)
+    library = ModelRegistry([], _never_built, MemoryBudget(), directory=tmp_path)
     library.start()
     async with asyncio.timeout(20):
         await scanned.wait()
