@@ -19,10 +19,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from service.server.descriptors import are_few_left, is_among_the_last
-from service.server.unchunked import Unchunked
 
 logger = logging.getLogger(__name__)
 
@@ -63,15 +61,6 @@ _WRONG_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", "Host: 
 
 class _RefusedError(Exception):
     """Ends the parsing of a request; uvicorn then calls `send_400_response`."""
-
-
-class WebSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket without its log lines: requests have one of ours."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.logger = logging.getLogger("uvicorn.websocket")
-        self.logger.setLevel(logging.WARNING)
 
 
 class Connection(HttpToolsProtocol):
@@ -206,27 +195,41 @@ class Connection(HttpToolsProtocol):
             self._receiving_since = self.loop.time()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        is_old = cycle.scope["http_version"] in _HOSTLESS
         self._running = cycle
-        super()._start_asgi_task(cycle, self._closing_unread(Unchunked(app, cycle) if is_old else app, cycle))
+        super()._start_asgi_task(cycle, self._ending(app, cycle))
 
-    def _closing_unread(self, app: ASGI3Application, cycle: RequestResponseCycle) -> ASGI3Application:
-        """Return an application whose response ends the connection if it begins before the request has been read."""
+    def _ending(self, app: ASGI3Application, cycle: RequestResponseCycle) -> ASGI3Application:
+        """Return an application whose response ends the connection where the protocol needs that.
+
+        These are responses that begin before their request has been read, and those of unknown length for clients of
+        HTTP/1.0, to which RFC 9112 (section 6.1) forbids the chunks that uvicorn sends.
+        """
+        is_old = cycle.scope["http_version"] in _HOSTLESS
 
         async def call(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            if not cycle.more_body:
+            if not (cycle.more_body or is_old):
                 await app(scope, receive, send)
                 return
+            has_length = True
 
-            async def send_closing(message: ASGISendEvent) -> None:
-                if message["type"] != "http.response.start" or not cycle.more_body:
-                    await send(message)
-                    return
-                await send({**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]})
-                # Else uvicorn would close the connection at once, and the system reset it.
-                cycle.keep_alive = self._closes_unread = True
+            async def send_ending(message: ASGISendEvent) -> None:
+                nonlocal has_length
+                if message["type"] == "http.response.start":
+                    headers = [*message.get("headers", ())]
+                    has_length = any(name.lower() == b"content-length" for name, _ in headers)
+                    if is_old and not has_length:
+                        cycle.chunked_encoding = False
+                    if cycle.more_body:
+                        await send({**message, "headers": [*headers, (b"connection", b"close")]})
+                        # Else uvicorn would close the connection at once, and the system reset it.
+                        cycle.keep_alive = self._closes_unread = True
+                        return
+                elif message["type"] == "http.response.body" and is_old and not has_length:
+                    # Uvicorn compares the length of the body with the declared one.
+                    cycle.expected_content_length = len(message.get("body", b""))
+                await send(message)
 
-            await app(scope, receive, send_closing)
+            await app(scope, receive, send_ending)
 
         return call
 

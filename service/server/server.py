@@ -9,14 +9,15 @@ import math
 import socket
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from service.api.context import ServiceContext
 from service.errors import NotReady
-from service.server.connection import Connection, WebSocket
+from service.server.connection import Connection
 from service.server.shutdown import ShutdownDeadline
 from service.settings import Settings, UnusableSettingError
 
@@ -95,6 +96,15 @@ def _listen_on(host: str, port: int, client_seconds: float) -> socket.socket:
     address = f"[{host}]" if ":" in host else host
     logger.info("listening", extra={"url": f"http://{address}:{listening.getsockname()[1]}"})
     return listening
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket without its log lines: requests have one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = logging.getLogger("uvicorn.websocket")
+        self.logger.setLevel(logging.WARNING)
 
 
 class DrainingServer(uvicorn.Server):
