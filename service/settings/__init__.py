@@ -5,8 +5,14 @@ default; `values` has the types of their values, and `retired` the settings that
 """
 
 from service.settings.access import AccessSettings
-from service.settings.catalogue import flags, unknown_variables
-from service.settings.fields import EMBEDDED_MODEL, EMBEDDED_MODELS, CommandSettings, Settings
+from service.settings.fields import (
+    EMBEDDED_MODEL,
+    EMBEDDED_MODELS,
+    CommandSettings,
+    Settings,
+    flags,
+    unknown_variables,
+)
 from service.settings.groups import Group, default_text
 from service.settings.values import Networks, UnusableSettingError
 

@@ -4,11 +4,14 @@ Every field of `Settings` with a group is a flag (`--max-waiting 8`) and a varia
 `python -m tests.settings_copies` writes the docs' lines and deploy's from them.
 """
 
+import difflib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.hub.names import ARGOS_INDEX, FIREFOX_INDEX, HubName, HubOptions
@@ -29,6 +32,8 @@ from service.settings.values import (
 )
 
 PREFIX: Final = "DRAGOMAN_"
+_OF_COMPOSE: Final = frozenset({"BIND", "STOP_SECONDS"})
+"""Variables of the same `.env` file that docker-compose.yml itself uses."""
 _PRETRAINED: Final = Path(__file__).parent.parent.parent / "model" / "pretrained"
 EMBEDDED_MODELS: Final = (_PRETRAINED / "en-fr", _PRETRAINED / "fr-en")
 EMBEDDED_MODEL: Final = EMBEDDED_MODELS[0]
@@ -247,3 +252,28 @@ class CommandSettings(HubSettings):
     """The API key that `dragoman translate` and `dragoman robustness` send."""
     keys: Path | None = None
     """The key file of `dragoman keys`; unlike in `AccessSettings`, it need not exist yet."""
+
+
+def flags() -> Mapping[Group, Mapping[str, FieldInfo]]:
+    """Return the settings that are flags, by group in the order of the help."""
+    found: dict[Group, dict[str, FieldInfo]] = {group: {} for group in Group}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.json_schema_extra, dict):  # the others are variables only
+            found[Group(str(field.json_schema_extra["group"]))][name] = field
+    return found
+
+
+def unknown_variables() -> list[str]:
+    """List a problem for each `DRAGOMAN_...` variable that is no setting.
+
+    The server starts all the same: the variable may belong to another version, or to another program.
+    """
+    fields = [name.upper() for name in Settings.model_fields]
+    known = {*fields, *map(str.upper, CommandSettings.model_fields), *_OF_COMPOSE}
+    given = (name.upper().removeprefix(PREFIX) for name in sorted(os.environ) if name.upper().startswith(PREFIX))
+    problems = []
+    for name in given:
+        if name not in known:
+            meant = "".join(f"; is it {PREFIX}{each}?" for each in difflib.get_close_matches(name, fields, n=1))
+            problems.append(f"{PREFIX}{name} is no setting{meant}")
+    return problems
