@@ -149,8 +149,8 @@ class Metrics:
                 labels = entry.name, str(replica)
                 if entry.state is State.READY:
                     self._engine_ready.labels(*labels).set(engine.ready)
-                self._running.labels(*labels).inc(engine.running)
-                self._waiting.labels(*labels).inc(engine.waiting)
+                self._running.labels(*labels).inc(engine.requests.running)
+                self._waiting.labels(*labels).inc(engine.requests.waiting)
                 self._slots.labels(*labels).inc(engine.slots if engine.ready else 0)
                 self._slots_used.labels(*labels).inc(engine.slots_used)
 

@@ -45,15 +45,17 @@ class EngineProcess:
     def __init__(
         self, fork_server: ForkServer, replica: int, observer: EngineObserver, timeout_seconds: float = 30.0
     ) -> None:
-        self._fork_server = fork_server
+        self.fork_server = fork_server
         self._options = fork_server.options
         self._replica = replica
         self._timeout_seconds = timeout_seconds
         self._last_report_at = 0.0
         self._ready_at = math.inf
         self._observer = observer
-        self._slots_used = 0
-        self._requests = EngineRequests(observer, self._send)
+        self.slots = fork_server.options.slots
+        self.slots_used = 0
+        """The number of slots in use in the engine's last report; 0 without an engine."""
+        self.requests = EngineRequests(observer, self._send)
         self._engine: Engine | None = None
         self._unsent: list[bytes] = []
         self._supervisor: asyncio.Task[None] | None = None
@@ -71,52 +73,13 @@ class EngineProcess:
         return None if self._engine is None else self._engine.pid
 
     @property
-    def parent_pid(self) -> int | None:
-        """The id of the process that it is a fork of, while there is one."""
-        return self._fork_server.pid
-
-    @property
-    def zygote_pid(self) -> int | None:
-        """The id of the process that the parent is a fork of, while there is one."""
-        return self._fork_server.zygote.pid
-
-    @property
     def ready(self) -> bool:
         return self._loaded.is_set()
 
     @property
     def available(self) -> bool:
         """True if there is an engine that takes new requests: it is not reserved for suspects."""
-        return self.ready and not self._requests.has_suspects
-
-    @property
-    def movable(self) -> list[Generation]:
-        """The requests that another replica may take, the oldest first."""
-        return self._requests.movable
-
-    @property
-    def load(self) -> int:
-        """Slots that the requests in flight, waiting or running, hold or need."""
-        return self._requests.load
-
-    @property
-    def running(self) -> int:
-        """The number of requests in an engine's slots, whether it still responds or not."""
-        return self._requests.running
-
-    @property
-    def waiting(self) -> int:
-        """The number of requests that wait for slots, or for an engine."""
-        return self._requests.waiting
-
-    @property
-    def slots(self) -> int:
-        return self._options.slots
-
-    @property
-    def slots_used(self) -> int:
-        """The number of slots in use in the engine's last report; 0 without an engine."""
-        return self._slots_used
+        return self.ready and not self.requests.has_suspects
 
     def start(self, on_change: Callable[[], None] | None = None) -> None:
         """Begin supervision and return at once; also possible after a stop.
@@ -127,7 +90,7 @@ class EngineProcess:
         self._on_change = on_change
         self._started = asyncio.Event()
         self._start_failure = None
-        self._fork_server.acquire(self)
+        self.fork_server.acquire(self)
         self._supervisor = asyncio.create_task(self._supervise())
 
     async def wait_until_started(self) -> None:
@@ -141,15 +104,15 @@ class EngineProcess:
 
         Requests are later if they come after the call, not after it is awaited.
         """
-        return self._stop(self._requests.in_flight, reason)
+        return self._stop(self.requests.in_flight, reason)
 
     async def _stop(self, held: Sequence[Generation], reason: str) -> None:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.gather(self._supervisor, return_exceptions=True)
-        await self._fork_server.release(self)
+        await self.fork_server.release(self)
         await asyncio.gather(*self._reaping)
-        self._requests.fail(held, reason)
+        self.requests.fail(held, EngineFailed(reason))
         if not self._started.is_set():
             self._start_failure = reason
             self._started.set()
@@ -157,22 +120,13 @@ class EngineProcess:
     def take(self, generation: Generation) -> None:
         """Hand a request to the engine, with the tokens it may have of another one; without an engine, it waits."""
         request = generation.request
-        assert 1 <= request.search.beam.size <= self._options.slots
+        assert 1 <= request.search.beam.size <= self.slots
         assert len(request.constraints.forced_ids) < request.search.max_new_tokens
-        self._requests.take(generation)
-
-    def fail_all(self, reason: str) -> None:
-        """Fail the requests in flight, while there is no engine."""
-        self._requests.fail(self._requests.in_flight, reason)
-
-    def hand_over(self, generation: Generation, to: "EngineProcess") -> None:
-        """Have another replica continue one of the `movable` requests."""
-        self._requests.release(generation)
-        to.take(generation)
+        self.requests.take(generation)
 
     def _send(self, command: Command) -> None:
         assert self._engine is not None
-        if isinstance(command, Submit) and self._requests.sent == 1:
+        if isinstance(command, Submit) and self.requests.sent == 1:
             self._last_report_at = command.submitted_at  # it had nothing to report before
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._write, self._engine)
@@ -203,8 +157,8 @@ class EngineProcess:
                 logger.exception("the engine process could not be run")
             finally:
                 self._loaded.clear()
-                is_explained = self._requests.engine_ended()
-                self._slots_used = 0
+                is_explained = self.requests.engine_ended()
+                self.slots_used = 0
                 self._changed()
                 await self._end()
             if not self._started.is_set():
@@ -214,7 +168,7 @@ class EngineProcess:
                 return
             if is_explained or time.monotonic() - self._ready_at > _STABLE_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
-            is_awaited = self.refusal is not None and len(self._requests) > 0
+            is_awaited = self.refusal is not None and len(self.requests) > 0
             backoff = min(backoff, _LONGEST_REFUSED_BACKOFF_SECONDS if is_awaited else _LONGEST_BACKOFF_SECONDS)
             self._observer.restarted()
             logger.error("engine process ended, starting another", extra={"backoff_seconds": backoff})
@@ -223,7 +177,7 @@ class EngineProcess:
 
     async def _run_once(self) -> None:
         """Start an engine and read its reports until it is gone."""
-        self._engine = engine = await self._fork_server.fork(self._replica)
+        self._engine = engine = await self.fork_server.fork(self._replica)
         self._last_report_at = time.monotonic()
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
@@ -251,7 +205,7 @@ class EngineProcess:
     def _has_hung(self, watchdog: Watchdog) -> bool:
         if not self.ready:
             return time.monotonic() - self._last_report_at > _READY_SECONDS
-        return len(self._requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
+        return len(self.requests) > 0 and watchdog.is_hung(self._last_report_at, self._timeout_seconds)
 
     async def _end(self) -> None:
         """Wait until the engine has ended; commands that were not written yet are not for the next one."""
@@ -272,12 +226,12 @@ class EngineProcess:
     def _handle(self, report: Report) -> None:
         match report:
             case Admitted():
-                self._requests.handle_admitted(report)
+                self.requests.handle_admitted(report)
             case StepReport():
-                self._slots_used = report.stats.slots_used
-                had_suspects = self._requests.has_suspects
-                self._requests.handle_step(report)
-                if had_suspects and not self._requests.has_suspects:
+                self.slots_used = report.stats.slots_used
+                had_suspects = self.requests.has_suspects
+                self.requests.handle_step(report)
+                if had_suspects and not self.requests.has_suspects:
                     self._changed()
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
@@ -286,7 +240,7 @@ class EngineProcess:
                 self._ready_at = time.monotonic()
                 self._loaded.set()
                 self._started.set()
-                self._requests.engine_started()
+                self.requests.engine_started()
                 self._changed()
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})

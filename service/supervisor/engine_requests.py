@@ -53,7 +53,8 @@ class EngineRequests:
         """The number of requests that the present engine was given, those that it has no more included."""
         self._suspects: list[Generation] = []
         self._next_id = 0
-        self._load = 0
+        self.load = 0
+        """Slots that the requests hold or need."""
 
     def __len__(self) -> int:
         return len(self._generations)
@@ -70,16 +71,13 @@ class EngineRequests:
         return [each for each in free if each not in self._suspects]
 
     @property
-    def load(self) -> int:
-        """Slots that the requests hold or need."""
-        return self._load
-
-    @property
     def running(self) -> int:
+        """The number of requests in an engine's slots, whether it still responds or not."""
         return len(self._admitted)
 
     @property
     def waiting(self) -> int:
+        """The number of requests that wait for slots, or for an engine."""
         return len(self._generations) - len(self._admitted)
 
     @property
@@ -121,7 +119,7 @@ class EngineRequests:
         self._admitted.clear()
         causes = [each for each in held if each.deaths.are_proof]
         died = "the engine died each time it ran this request, last with no other request in it"
-        self._fail(causes, RequestFailed(died))
+        self.fail(causes, RequestFailed(died))
         self._suspects = [each for each in self.in_flight if each.deaths.are_suspicious]
         return bool(causes)
 
@@ -133,11 +131,8 @@ class EngineRequests:
             # Otherwise the engine may have died of the suspect before, whose cancellation it had not read yet.
             generation.deaths = generation.deaths.with_another_alone()
 
-    def fail(self, generations: Iterable[Generation], reason: str) -> None:
-        """Fail those of `generations` that are still in flight, for a reason that is not theirs."""
-        self._fail(generations, EngineFailed(reason))
-
-    def _fail(self, generations: Iterable[Generation], error: EngineFailed) -> None:
+    def fail(self, generations: Iterable[Generation], error: EngineFailed) -> None:
+        """Fail those of `generations` that are still in flight."""
         for generation in generations:
             if generation.request_id in self._generations:
                 self._cancel(generation)
@@ -166,7 +161,7 @@ class EngineRequests:
                 self._generations[beam.request_id].deliver_beam(beam)
         failed = [self._generations[each] for each in report.failed if each in self._generations]
         in_step = "the request failed in a step, or its repeated search differs from what was sent"
-        self._fail(failed, RequestFailed(in_step))
+        self.fail(failed, RequestFailed(in_step))
         self._clear_suspects()
 
     def _deliver(self, request_id: int, tokens: TokenReport | TokenRun, waits: "_Waits") -> None:
@@ -188,13 +183,13 @@ class EngineRequests:
 
     def _hold(self, generation: Generation) -> None:
         self._generations[generation.request_id] = generation
-        self._load += generation.size
+        self.load += generation.size
 
     def _remove(self, generation: Generation) -> None:
         self._sent.discard(generation.request_id)
         self._admitted.discard(generation.request_id)
         del self._generations[generation.request_id]
-        self._load -= generation.size
+        self.load -= generation.size
 
     def _cancel(self, generation: Generation) -> None:
         if generation.request_id in self._generations:

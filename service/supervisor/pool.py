@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from service.engine.generation_request import GenerationRequest
-from service.errors import QueueFull, RequestFailed
+from service.errors import EngineFailed, QueueFull, RequestFailed
 from service.supervisor.cache import SegmentCache, SegmentKey
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.generation import Generation, Reader
@@ -68,7 +68,7 @@ class EnginePool:
     @property
     def load(self) -> int:
         """Slots that requests in flight hold or need, in all replicas."""
-        return sum(engine.load for engine in self.engines)
+        return sum(engine.requests.load for engine in self.engines)
 
     @property
     def pids(self) -> list[int]:
@@ -78,12 +78,12 @@ class EnginePool:
     @property
     def parent_pid(self) -> int | None:
         """The id of the process that they are forks of, if there is one."""
-        return next((engine.parent_pid for engine in self.engines), None)
+        return next((engine.fork_server.pid for engine in self.engines), None)
 
     @property
     def zygote_pid(self) -> int | None:
         """The id of the process that the parent is a fork of, if there is one."""
-        return next((engine.zygote_pid for engine in self.engines), None)
+        return next((engine.fork_server.zygote.pid for engine in self.engines), None)
 
     def start(self) -> None:
         """Start all replicas; also possible after a stop."""
@@ -129,7 +129,7 @@ class EnginePool:
 
     def _decode(self, generation: Generation) -> None:
         # A replica that is restarting, or reserved for suspects, gets requests only if all are.
-        min(self.engines, key=lambda each: (not each.available, each.load)).take(generation)
+        min(self.engines, key=lambda each: (not each.available, each.requests.load)).take(generation)
         if not self.running:
             self._request_load()
 
@@ -181,15 +181,17 @@ class EnginePool:
         self._has_given_up = True
         self._settled.set()
         for engine in self.engines:
-            engine.fail_all(self.refusal or "the engine cannot start")
+            engine.requests.fail(engine.requests.in_flight, EngineFailed(self.refusal or "the engine cannot start"))
 
     def _balance(self) -> None:
         """Hand requests that no engine works on to replicas that have less to do, or to any from a dead one."""
         for giver in self.engines:
-            for generation in giver.movable:
+            for generation in giver.requests.movable:
                 available = [each for each in self.engines if each.available and each is not giver]
-                taker = min(available, key=lambda each: each.load, default=None)
+                taker = min(available, key=lambda each: each.requests.load, default=None)
                 if taker is None:
                     break
-                if not giver.available or taker.load + generation.size <= giver.load - generation.size:
-                    giver.hand_over(generation, taker)
+                left = giver.requests.load - generation.size
+                if not giver.available or taker.requests.load + generation.size <= left:
+                    giver.requests.release(generation)
+                    taker.take(generation)

@@ -52,7 +52,7 @@ async def test_only_the_same_weights_in_the_same_mode_share_results(tokenizer: T
         model = ModelBuilder(Settings(**settings), Metrics("0", "int8"), store).build(found, tmp_path / name)
         generation = model.pool.submit(request, "").generation
         if not generation.finished:
-            [shared] = model.pool.engines[0]._requests.in_flight
+            [shared] = model.pool.engines[0].requests.in_flight
             shared.deliver(TokenReport(0, 2, -0.1, "stop"))
         return model.pool.load == 0
 
@@ -73,7 +73,7 @@ def test_a_shortlist_is_part_of_what_is_kept(tokenizer: Tokenizer, tmp_path: Pat
         return model
 
     first = submit(shortlist=True)
-    [shared] = first.pool.engines[0]._requests.in_flight
+    [shared] = first.pool.engines[0].requests.in_flight
     shared.deliver(TokenReport(0, 2, -0.1, "stop"))
     again, without = submit(shortlist=True), submit()
     assert [model.uses_shortlist for model in (first, again, without)] == [True, True, False]

@@ -62,7 +62,7 @@ class Cached(Engine):
     async def stop(self, reason: str) -> None:
         held = self.requests.in_flight
         await asyncio.sleep(0)
-        self.requests.fail(held, reason)
+        self.requests.fail(held, EngineFailed(reason))
 
     def report(self, token: int, finish_reason: FinishReason | None = None, **fields: Any) -> None:
         """Report a token of every request that the engine has."""

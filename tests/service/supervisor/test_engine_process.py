@@ -168,7 +168,7 @@ async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
     engine.start()
     async with asyncio.timeout(30):
-        while (loading := engine.parent_pid) is None:  # noqa: ASYNC110
+        while (loading := engine.fork_server.pid) is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
     os.kill(loading, signal.SIGSTOP)  # so that it loads long enough
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
@@ -198,7 +198,7 @@ async def test_time_without_work_counts_for_nothing(
     reader, sequence = await asyncio.open_unix_connection(sock=ours)
     engine._engine = Engine(silent.pid, reader, sequence)
     engine._loaded.set()
-    engine._requests.engine_started()
+    engine.requests.engine_started()
     engine._last_report_at = time.monotonic() - 3600
     reading = asyncio.create_task(engine._read(engine._engine))
     await asyncio.sleep(0.05)  # several chances
@@ -238,9 +238,9 @@ async def test_stopping_ends_what_waits() -> None:
     options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
     engine = EngineProcess(ForkServer(options), 0, EngineObserver())
     generation = submitted(engine, generation_request([5, 2], 3))
-    assert engine.load == 1
+    assert engine.requests.load == 1
     await engine.stop()
-    assert engine.load == 0
+    assert engine.requests.load == 0
     with pytest.raises(EngineFailed, match="stopped"):
         await generation.read_tokens(deadline=float("inf"))
 

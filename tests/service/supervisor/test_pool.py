@@ -41,14 +41,14 @@ def _submit(pool: EnginePool, count: int, request: GenerationRequest = REQUEST) 
 async def test_the_least_loaded_gets_the_next() -> None:
     pool = EnginePool([Replica(), Replica(), Replica()], capacity=100)
     _submit(pool, 7)
-    assert [each.load for each in pool.engines] == [3, 2, 2]
+    assert [each.requests.load for each in pool.engines] == [3, 2, 2]
 
 
 async def test_a_beam_counts_as_many_as_it_is_wide() -> None:
     pool = EnginePool([Replica(), Replica()], capacity=100)
     pool.submit(generation_request([5, 2], 7, beam=Beam(4)))
     _submit(pool, 3)
-    assert [each.load for each in pool.engines] == [4, 3]
+    assert [each.requests.load for each in pool.engines] == [4, 3]
 
 
 async def test_a_replica_that_restarts_gets_none_while_another_is_there() -> None:
@@ -56,7 +56,7 @@ async def test_a_replica_that_restarts_gets_none_while_another_is_there() -> Non
     replicas[0].is_ready = False
     pool = EnginePool([*replicas], capacity=100)
     _submit(pool, 6)
-    assert [each.load for each in pool.engines] == [0, 6]
+    assert [each.requests.load for each in pool.engines] == [0, 6]
 
 
 async def test_a_full_house_is_noticed() -> None:
@@ -89,10 +89,10 @@ async def test_requests_of_a_dead_replica_move_to_a_ready_one() -> None:
     requests = _submit(pool, 6)
     replicas[0].is_ready = False
     pool._on_change()
-    assert [each.load for each in replicas] == [0, 6]
+    assert [each.requests.load for each in replicas] == [0, 6]
     replicas[0].is_ready = True
     pool._on_change()
-    assert [each.load for each in replicas] == [3, 3], "those that wait for a slot"
+    assert [each.requests.load for each in replicas] == [3, 3], "those that wait for a slot"
     for each in requests:
         each.close()
     assert pool.load == 0
@@ -107,7 +107,7 @@ async def test_without_a_ready_replica_requests_stay() -> None:
         each.is_ready = False
         pool._on_change()
     assert pool.load == 6
-    assert sorted(each.load for each in replicas) == [0, 6]
+    assert sorted(each.requests.load for each in replicas) == [0, 6]
 
 
 class LostPool(EnginePool):
