@@ -7,21 +7,20 @@ is `service/engine/__main__.py`.
 
 import asyncio
 import logging
+import socket
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
+from service.engine.channel import frame
 from service.engine.messages import MOST_LENDERS, EngineOptions
 from service.errors import EngineFailed
 from service.supervisor.forks import Engine, ForkingProcess, LaunchedProcess, launch
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _TRIES: Final = 3
 # How long loading may take: the first time from a slow disk, or with a compiler's work; later as it did before.
@@ -59,25 +58,23 @@ class Forker(ABC):
     async def _launch(self) -> ForkingProcess:
         """Start the process, which loads from now on. Raises `EngineFailed` and OSError."""
 
-    async def _forked(self, fork: Callable[[ForkingProcess], Awaitable[tuple[int, T]]]) -> T:
-        """Have the process make a fork, and return the handle on it; start the process first if need be.
+    async def _forked(self, number: int) -> tuple[int, socket.socket]:
+        """Have the process make a fork; start the process first if need be.
 
-        `fork` returns the fork's process id and the handle. A process that does not answer is replaced: this is tried a
-        few times. Raises `EngineFailed` if there can be no fork, and OSError.
+        Returns the fork's process id and the socket whose other end it has. A process that does not answer is replaced:
+        this is tried a few times. Raises `EngineFailed` if there can be no fork, and OSError.
         """
         async with self._turn:
             for _ in range(_TRIES):
                 try:
-                    return await self._fork_once(self._process or await self._start(), fork)
+                    return await self._fork_once(self._process or await self._start(), number)
                 except (EOFError, ConnectionError, TimeoutError) as error:
                     logger.error("the %s does not answer", self.name, extra={"reason": repr(error)})
         raise EngineFailed(f"none of {_TRIES} {self.name}s has answered")
 
-    async def _fork_once(
-        self, process: ForkingProcess, fork: Callable[[ForkingProcess], Awaitable[tuple[int, T]]]
-    ) -> T:
+    async def _fork_once(self, process: ForkingProcess, number: int) -> tuple[int, socket.socket]:
         try:
-            pid, made = await fork(process)
+            pid, channel = await process.fork(number)
         except EngineFailed:
             raise
         except BaseException:
@@ -87,7 +84,7 @@ class Forker(ABC):
         if pid == process.pid:
             self._process = None  # it does not fork, and has become what was wanted
             await process.forget()
-        return made
+        return pid, channel
 
     async def _start(self) -> ForkingProcess:
         self._process = process = await self._launch()
@@ -182,13 +179,11 @@ class Zygote(Forker):
         return ForkingProcess(*(launched or launch(*self._logs, forks=self.forks)))
 
     async def fork(self, options: EngineOptions) -> ForkingProcess:
-        """Start a process that loads a model. Raises `EngineFailed` and OSError."""
-
-        async def fork(process: ForkingProcess) -> tuple[int, ForkingProcess]:
-            made = await process.fork_for_model(options)
-            return made.pid, made
-
-        return await self._forked(fork)
+        """Start a process that loads a model, and that forks its engines. Raises `EngineFailed` and OSError."""
+        pid, control = await self._forked(0)
+        with suppress(ConnectionError):  # it has ended, which is read
+            await asyncio.get_running_loop().sock_sendall(control, frame(options))
+        return ForkingProcess(pid, control)
 
     def number_lenders(self, user: object, count: int) -> int:
         """Return the first of `count` numbers for the engines of `user` until it calls `release`; -1 if none is left.
@@ -226,12 +221,8 @@ class ForkServer(Forker):
 
     async def fork(self, replica: int) -> Engine:
         """Start an engine process, which reports when it is ready. Raises `EngineFailed` and OSError."""
-
-        async def fork(process: ForkingProcess) -> tuple[int, Engine]:
-            pid, channel = await process.fork(replica)
-            return pid, Engine(pid, *await asyncio.open_unix_connection(sock=channel))
-
-        return await self._forked(fork)
+        pid, channel = await self._forked(replica)
+        return Engine(pid, *await asyncio.open_unix_connection(sock=channel))
 
     def acquire(self, user: object) -> None:
         self.zygote.acquire(self)

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from service.engine.channel import Frames, frame
-from service.engine.messages import EngineOptions, Failed, Forked, ForkReply
+from service.engine.channel import Frames
+from service.engine.messages import Failed, Forked, ForkReply
 from service.errors import EngineFailed
 from service.process.interpreter import python_command
 from service.supervisor.watchdog import Watchdog
@@ -157,13 +157,6 @@ class ForkingProcess:
         finally:
             theirs.close()
         return reply.pid, ours
-
-    async def fork_for_model(self, options: EngineOptions) -> "ForkingProcess":
-        """Fork a process that loads a model, and that forks its engines. Raises as `fork` does."""
-        pid, control = await self.fork(0)
-        with contextlib.suppress(ConnectionError):  # it has ended, which is read
-            await asyncio.get_running_loop().sock_sendall(control, frame(options))
-        return ForkingProcess(pid, control)
 
     async def loaded(self, seconds: float) -> None:
         """Wait until it has loaded what its forks share.
