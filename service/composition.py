@@ -56,7 +56,7 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
     All engines are forks of the `zygote`. Raises `CheckpointError` and `UnusableSettingError`.
     """
     metrics = Metrics(VERSION, settings.mode)
-    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer()) if settings.cache_mb else None
+    segments = SegmentStore(settings.cache_mb * MEGABYTE, metrics.cache_observer) if settings.cache_mb else None
     builder = ModelBuilder(settings, metrics, segments, zygote)
 
     def build(found: FoundModel, path: Path) -> ServedModel:

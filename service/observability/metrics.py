@@ -90,11 +90,13 @@ class Metrics:
         self._restarts = self._counter(
             "engine_restarts", "Engine processes that ended or could not be started", "model", "replica"
         )
-        self._cache_hits = self._counter("cache_hits", "Segments that the cache had")
-        self._cache_joined = self._counter("cache_joined", "Segments that shared the decode of an equal one in flight")
-        self._cache_misses = self._counter("cache_misses", "Segments that were decoded, and may then be kept")
-        self._cache_evictions = self._counter("cache_evictions", "Finished segments evicted for newer ones")
-        self._cache_bytes = self._gauge("cache_bytes", "Memory of the finished segments")
+        self.cache_observer = CacheObserver(
+            hit=self._counter("cache_hits", "Segments that the cache had").inc,
+            joined=self._counter("cache_joined", "Segments that shared the decode of an equal one in flight").inc,
+            missed=self._counter("cache_misses", "Segments that were decoded, and may then be kept").inc,
+            evicted=self._counter("cache_evictions", "Finished segments evicted for newer ones").inc,
+            resized=self._gauge("cache_bytes", "Memory of the finished segments").set,
+        )
         self._live_sessions = self._gauge("live_sessions", "Live sessions, with and without a connection")
         self._live_updates = self._histogram(
             "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
@@ -179,10 +181,6 @@ class Metrics:
         """Return the observer of one engine process of a model."""
         return _ReplicaObserver(self, model, str(replica))
 
-    def cache_observer(self) -> CacheObserver:
-        """Return the observer of the cache of finished segments."""
-        return _CacheObserver(self)
-
     def live_observer(self) -> LiveObserver:
         """Return the observer of the live sessions."""
         return _LiveObserver(self)
@@ -200,26 +198,6 @@ class _LiveObserver(LiveObserver):
 
     def opened(self, count: int) -> None:
         self._metrics._live_sessions.set(count)
-
-
-class _CacheObserver(CacheObserver):
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def hit(self) -> None:
-        self._metrics._cache_hits.inc()
-
-    def joined(self) -> None:
-        self._metrics._cache_joined.inc()
-
-    def missed(self) -> None:
-        self._metrics._cache_misses.inc()
-
-    def evicted(self) -> None:
-        self._metrics._cache_evictions.inc()
-
-    def resized(self, size: int) -> None:
-        self._metrics._cache_bytes.set(size)
 
 
 class _ReplicaObserver(EngineObserver):

@@ -8,6 +8,7 @@ moment share one decode. Knows neither texts nor callers.
 import hashlib
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,18 +22,17 @@ _ENTRY_BYTES: Final = 200
 """Memory of an entry beside its key and value: its place in the ordered dictionary, and the allocator's rounding."""
 
 
-class CacheObserver:
-    """The receiver of the cache's measurements; the methods of this base class do nothing."""
+def _nobody(*_: object) -> None: ...
 
-    def hit(self) -> None: ...
 
-    def joined(self) -> None: ...
+class CacheObserver(NamedTuple):
+    """The receivers of the cache's measurements."""
 
-    def missed(self) -> None: ...
-
-    def evicted(self) -> None: ...
-
-    def resized(self, size: int) -> None: ...
+    hit: Callable[[], None] = _nobody
+    joined: Callable[[], None] = _nobody
+    missed: Callable[[], None] = _nobody
+    evicted: Callable[[], None] = _nobody
+    resized: Callable[[int], None] = _nobody
 
 
 class SegmentStore:

@@ -84,7 +84,7 @@ def test_a_step_and_a_request_are_counted() -> None:
 
 def test_the_cache_is_counted() -> None:
     metrics = Metrics("1", "int8")
-    observer = metrics.cache_observer()
+    observer = metrics.cache_observer
     for counted, times in ((observer.hit, 1), (observer.joined, 2), (observer.missed, 3), (observer.evicted, 4)):
         for _ in range(times):
             counted()

@@ -23,7 +23,7 @@ REQUEST = generation_request([5, 2], 9)
 FOREVER = float("inf")
 
 
-class Counted(CacheObserver):
+class Counted:
     def __init__(self) -> None:
         self.hits = self.joins = self.misses = 0
 
@@ -40,12 +40,13 @@ class Counted(CacheObserver):
 class Cached(Engine):
     """A pool with a cache and one engine, which is not supervised."""
 
-    available, load = True, 0
+    available = True
 
     def __init__(self, variant: str = "weights int8 cpu", store: SegmentStore | None = None) -> None:
         super().__init__(requests=0)
         self.counted = Counted()
-        self.store = store or SegmentStore(1_000_000, self.counted)
+        observer = CacheObserver(self.counted.hit, self.counted.joined, self.counted.missed)
+        self.store = store or SegmentStore(1_000_000, observer)
         self.loads = 0
         cache, engines = SegmentCache(self.store, variant), [cast(EngineProcess, self)]
         self.pool = EnginePool(engines, 100, cache, self._load)

@@ -8,18 +8,6 @@ import pytest
 from service.supervisor.cache import CacheObserver, SegmentStore
 
 
-class Counted(CacheObserver):
-    def __init__(self) -> None:
-        self.evictions = 0
-        self.sizes: list[int] = []
-
-    def evicted(self) -> None:
-        self.evictions += 1
-
-    def resized(self, size: int) -> None:
-        self.sizes.append(size)
-
-
 def _key(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
@@ -32,15 +20,16 @@ def entry_bytes() -> int:
 
 
 def test_the_least_recently_used_is_evicted_first(entry_bytes: int) -> None:
-    counted = Counted()
-    store = SegmentStore(3 * entry_bytes, counted)
+    evictions: list[bool] = []
+    sizes: list[int] = []
+    store = SegmentStore(3 * entry_bytes, CacheObserver(evicted=lambda: evictions.append(True), resized=sizes.append))
     for number in range(3):
         store.put(_key(number), bytes(500))
     assert store.get(_key(0)) is not None
     store.put(_key(3), bytes(500))
     assert [store.get(_key(number)) is not None for number in range(4)] == [True, False, True, True]
-    assert counted.evictions == 1
-    assert counted.sizes == [entry_bytes, 2 * entry_bytes, 3 * entry_bytes, 3 * entry_bytes]
+    assert len(evictions) == 1
+    assert sizes == [entry_bytes, 2 * entry_bytes, 3 * entry_bytes, 3 * entry_bytes]
 
 
 def test_a_large_value_takes_the_room_of_several(entry_bytes: int) -> None:
