@@ -70,9 +70,6 @@ class PlainTable:
         self.temperatures[slot] = sampling.temperature
         self.top_ps[slot] = sampling.top_p
 
-    def request_id(self, slot: int) -> int:
-        return self.numbers[Column.REQUEST_ID * self.slots + slot]
-
     def advance(self, slots: Sequence[int], counts: Sequence[int], tokens: BlockTokens) -> PlainProgress:
         """Continue the requests in `slots`, each by the first so many of its tokens in a block."""
         numbers, size, steps, eos_id = self.numbers, self.slots, tokens.steps, self._eos_id

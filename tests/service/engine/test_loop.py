@@ -211,18 +211,15 @@ def test_admissions_are_reported_before_the_step_that_may_kill_the_engine() -> N
 
 
 def test_statistics_of_a_step() -> None:
-    channel = _run(ScriptedRunner(), [_submit(1, 3), _submit(2, 5)], slots=1)
-    first = channel.reports[0].stats
-    assert (first.batch_rows, first.slots_used, first.source_tokens) == (1, 1, 4)
-    assert first.encode_seconds is not None
-    assert channel.reports[1].stats.encode_seconds is None
-
-
-def test_statistics_of_a_beam() -> None:
     beam = Submit(1, generation_request([9, 9, EOS], 50, beam=Beam(3)), submitted_at=0.0)
     channel = _run(ScriptedRunner(), [beam, _submit(2, 5)])
-    stats = [report.stats for report in channel.reports]
-    assert [(each.slots_used, each.batch_rows) for each in stats[:2]] == [(4, 2), (4, 4)]
+    first, second, *_ = [report.stats for report in channel.reports]
+    assert [(each.slots_used, each.batch_rows, each.source_tokens) for each in (first, second)] == [
+        (4, 2, 9),
+        (4, 4, 0),
+    ]
+    assert first.encode_seconds is not None
+    assert second.encode_seconds is None
 
 
 def test_a_block_is_one_report_and_rows_end_within_it() -> None:

@@ -117,33 +117,29 @@ def test_a_beam_after_a_prefix_reports_it_first() -> None:
     assert [each.ids for each in sequence.advance([_extension(0, 9, -3.5), _extension(0, 8, -4.0)]).live] == [[9], [8]]
 
 
+SEARCHED = [
+    [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
+    [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
+    [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
+    [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
+]
+
+
 def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
-    steps = [
-        [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
-        [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
-        [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
-        [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
-    ]
     sequence = BeamSequence(_request(beam=2), [0, 1], EOS)
-    sent = [_tokens(sequence.advance(step)) for step in steps]
+    sent = [_tokens(sequence.advance(step)) for step in SEARCHED]
     assert sent == [[], [5], [7], [4, EOS]]
     whole = [5, 7, 4, EOS]
     for known in range(len(whole)):
         sequence = BeamSequence(_request(beam=2, sent=whole[:known]), [0, 1], EOS)
-        assert [token for step in steps for token in _tokens(sequence.advance(step))] == whole[known:]
+        assert [token for step in SEARCHED for token in _tokens(sequence.advance(step))] == whole[known:]
 
 
 @pytest.mark.parametrize("sent", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
 def test_a_beam_that_is_searched_again_and_differs_says_so(sent: list[int]) -> None:
     sequence = BeamSequence(_request(beam=2, sent=sent), [0, 1], EOS)
-    steps = [
-        [_extension(0, 5, -0.1), _extension(0, 6, -0.2)],
-        [_extension(0, 8, -0.3), _extension(0, 7, -0.4)],
-        [_extension(1, 4, -0.5), _extension(1, 3, -0.6)],
-        [_extension(0, EOS, -0.6), _extension(1, EOS, -0.7)],
-    ]
     with pytest.raises(SearchDiffers):
-        [sequence.advance(step) for step in steps]
+        [sequence.advance(step) for step in SEARCHED]
 
 
 def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
