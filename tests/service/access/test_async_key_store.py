@@ -19,11 +19,6 @@ from tests.disks import SmallDisk
 MONTH = "2026-01"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.db"
-
-
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock the file, as a process does that has begun to write."""

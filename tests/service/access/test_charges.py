@@ -4,8 +4,7 @@ import asyncio
 import shutil
 import sqlite3
 import string
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,10 +21,8 @@ from service.errors import (
     QueueFull,
     RateLimited,
 )
-from service.settings import Settings
 from tests.panics import PanicException
-
-Open = Callable[..., Awaitable[AccessControl]]
+from tests.service.access.conftest import Open
 
 CHARACTERS = 9
 KIOSK = Caller("key:kiosk", KeyLimits())
@@ -34,25 +31,9 @@ UNSIGNED = Streamed()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.db"
-
-
-@pytest.fixture
 def key(path: Path) -> str:
     with closing(KeyStore(path, create=True)) as file:
         return file.add("kiosk", KeyLimits(characters_per_month=1000))
-
-
-@pytest.fixture
-async def opened() -> AsyncIterator[Open]:
-    """Access control with these settings."""
-    async with AsyncExitStack() as stack:
-
-        async def open_access(**settings: object) -> AccessControl:
-            return await stack.enter_async_context(aclosing(AccessControl(Settings.model_validate(settings))))
-
-        yield open_access
 
 
 @pytest.fixture

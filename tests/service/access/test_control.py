@@ -1,12 +1,11 @@
 """Tests of access: callers, limits and quotas."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from service.access.control import AccessControl, Refusal
+from service.access.control import Refusal
 from service.access.key_store import KeyLimits, KeyStore
 from service.errors import (
     InvalidKey,
@@ -16,31 +15,7 @@ from service.errors import (
     RateLimited,
     TooLong,
 )
-from service.settings import Settings
-
-Open = Callable[..., Awaitable[AccessControl]]
-
-
-@pytest.fixture
-def refusals() -> list[Refusal]:
-    return []
-
-
-@pytest.fixture
-async def opened(refusals: list[Refusal]) -> AsyncIterator[Open]:
-    """Access control with these settings."""
-    async with AsyncExitStack() as stack:
-
-        async def open_access(**settings: object) -> AccessControl:
-            access = AccessControl(Settings.model_validate(settings), refusals.append)
-            return await stack.enter_async_context(aclosing(access))
-
-        yield open_access
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.db"
+from tests.service.access.conftest import Open
 
 
 def _key(path: Path, name: str = "kiosk", limits: KeyLimits | None = None) -> str:

@@ -15,11 +15,6 @@ MONTH = "2026-01"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "keys.db"
-
-
-@pytest.fixture
 def file(path: Path) -> Iterator[KeyStore]:
     with closing(KeyStore(path, create=True)) as opened:
         yield opened
