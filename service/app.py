@@ -100,7 +100,7 @@ def create_app(
         await service.library.stop()
         await service.access.aclose()
         if tracer_provider is not None:
-            await tracing.close(tracer_provider)
+            await asyncio.to_thread(tracer_provider.shutdown)  # sends the remaining spans
 
     app = FastAPI(
         title="Dragoman",

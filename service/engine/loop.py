@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -77,13 +77,14 @@ class EngineLoop:
             self._encode(plan.admitted)
             batch = self._batch(plan, groups)
             scores = self._runner.decode(batch)
-            chosen = _Chosen(select_tokens(groups, batch, scores), self._advance_plain(plan.plain, scores))
+            steps = select_tokens(groups, batch, scores)
+            plain = self._advance_plain(plan.plain, scores)
         except DeviceLost:
             raise
         except Exception:
             report = self._fail(plan)
         else:
-            report = self._update(plan, scores, chosen)
+            report = self._update(plan, scores, steps, plain)
         self._channel.send(report)
 
     def _announce(self, admitted: Sequence[Running]) -> None:
@@ -117,13 +118,13 @@ class EngineLoop:
         failed = self._scheduler.fail(plan)
         return StepReport([], self._stats(), failed)
 
-    def _update(self, plan: Plan, scores: StepScores, chosen: "_Chosen") -> StepReport:
+    def _update(self, plan: Plan, scores: StepScores, steps: list[Steps], plain: PlainProgress) -> StepReport:
         stats = self._measured.stats(plan.admitted, scores)
-        self._scheduler.end(chosen.plain.ended)
-        failed = self._scheduler.end(chosen.plain.failed)
-        progress = self._scheduler.update(plan, chosen.steps)
+        self._scheduler.end(plain.ended)
+        failed = self._scheduler.end(plain.failed)
+        progress = self._scheduler.update(plan, steps)
         stats = replace(stats, slots_used=self._scheduler.slots_used)
-        return StepReport(progress.tokens, stats, failed + progress.failed, progress.beams, chosen.plain.block)
+        return StepReport(progress.tokens, stats, failed + progress.failed, progress.beams, plain.block)
 
     def _block(self, plan: Plan) -> Block:
         """Return the limits of the next block: the more requests wait, and the less they wait for, the shorter."""
@@ -142,13 +143,6 @@ class EngineLoop:
 
     def _stats(self) -> StepStats:
         return StepStats(self._scheduler.slots_used)
-
-
-class _Chosen(NamedTuple):
-    """The extensions of each request with rows, step by step, and the progress of the plain ones."""
-
-    steps: list[Steps]
-    plain: PlainProgress
 
 
 class _Measured:

@@ -8,7 +8,6 @@ Not opentelemetry-instrumentation-asgi: its spans hold the URL with its query, e
 known, and cost time for every message of a stream.
 """
 
-import asyncio
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -51,11 +50,6 @@ def exporter() -> "SpanExporter":
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()
-
-
-async def close(made: "TracerProvider") -> None:
-    """Send the remaining spans."""
-    await asyncio.to_thread(made.shutdown)
 
 
 class RequestTracing:

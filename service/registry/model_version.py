@@ -82,7 +82,7 @@ class ModelVersion:
     @property
     def fetch_progress(self) -> FetchProgress:
         step = self.download.step if self.download else ""
-        return FetchProgress(step or self.state, self.downloaded)
+        return FetchProgress(step or self.state, None if self.downloaded is None else round(100 * self.downloaded))
 
     @property
     def downloaded(self) -> float | None:
@@ -93,9 +93,8 @@ class ModelVersion:
     @property
     def download_status(self) -> str:
         """Describe the download for people: `downloading argos:en-de: 40 %`."""
-        step = self.download.step if self.download and self.download.step else State.DOWNLOADING
-        share = "" if self.downloaded is None else f": {100 * self.downloaded:.0f} %"
-        return f"{step} {self.name}{share}"
+        step, percent = self.fetch_progress
+        return f"{step} {self.name}" + ("" if percent is None else f": {percent} %")
 
     @property
     def is_being_loaded(self) -> bool:

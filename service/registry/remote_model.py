@@ -8,15 +8,11 @@ from model.checkpoint_config import Direction
 
 
 class FetchProgress(NamedTuple):
-    """The progress of a fetch: the step, as `downloading`, and the share of the download that is here, from 0 to 1."""
+    """The progress of a fetch: the step, as `downloading`, and how much of the download is here."""
 
     step: str
-    share: float | None
+    percent: int | None
     """None where it is not known."""
-
-    @property
-    def percent(self) -> int | None:
-        return None if self.share is None else round(100 * self.share)
 
 
 @dataclass(frozen=True, eq=False)

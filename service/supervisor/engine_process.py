@@ -65,7 +65,7 @@ class EngineProcess:
         self._started = asyncio.Event()
         self.refusal: str | None = None
         """The reason why the checkpoint on the disk cannot be used for another engine; None until that is so."""
-        self._on_change: Callable[[], None] | None = None
+        self._on_change: Callable[[], None] = lambda: None
 
     @property
     def pid(self) -> int | None:
@@ -81,7 +81,7 @@ class EngineProcess:
         """True if there is an engine that takes new requests: it is not reserved for suspects."""
         return self.ready and not self.requests.has_suspects
 
-    def start(self, on_change: Callable[[], None] | None = None) -> None:
+    def start(self, on_change: Callable[[], None] = lambda: None) -> None:
         """Begin supervision and return at once; also possible after a stop.
 
         `on_change` is called when the engine has died or started, and when it can take other requests than suspects
@@ -159,7 +159,7 @@ class EngineProcess:
                 self._loaded.clear()
                 is_explained = self.requests.engine_ended()
                 self.slots_used = 0
-                self._changed()
+                self._on_change()
                 await self._end()
             if not self._started.is_set():
                 # A restart would not help a first start that failed.
@@ -219,10 +219,6 @@ class EngineProcess:
         self._reaping.add(reaping)
         reaping.add_done_callback(self._reaping.discard)
 
-    def _changed(self) -> None:
-        if self._on_change is not None:
-            self._on_change()
-
     def _handle(self, report: Report) -> None:
         match report:
             case Admitted():
@@ -232,7 +228,7 @@ class EngineProcess:
                 had_suspects = self.requests.has_suspects
                 self.requests.handle_step(report)
                 if had_suspects and not self.requests.has_suspects:
-                    self._changed()
+                    self._on_change()
             case Ready(parameters, device):
                 facts = {"parameters": parameters, "mode": self._options.mode, "device": device}
                 logger.info("engine ready", extra=facts)
@@ -241,7 +237,7 @@ class EngineProcess:
                 self._loaded.set()
                 self._started.set()
                 self.requests.engine_started()
-                self._changed()
+                self._on_change()
             case Failed(reason):
                 logger.error("engine cannot start", extra={"reason": reason})
                 self._start_failure = reason
