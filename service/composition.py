@@ -82,7 +82,7 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
     translator = Translator(lambda: library.routes, limits_of(settings), memory)
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
-    live = LiveSessions(translator, metrics.live_observer())
+    live = LiveSessions(translator, metrics.live_observer)
     access = AccessControl(settings, metrics.refused)
     return ServiceContext(translator, library, metrics, access, store, suggested, memory, jobs, live)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -44,16 +44,17 @@ class Start(NamedTuple):
     committed: int = 0
 
 
-class LiveObserver:
-    """The receiver of sessions' measurements; the methods of this base class do nothing."""
+def _nobody(*_: float) -> None: ...
 
-    def updated(self, seconds: float) -> None:
-        """Observe the time from a change of the source to its results."""
 
-    def overtaken(self) -> None: ...
+class LiveObserver(NamedTuple):
+    """The receivers of sessions' measurements."""
 
-    def opened(self, count: int) -> None:
-        """Observe the number of sessions that there are now."""
+    updated: Callable[[float], None] = _nobody
+    """Gets the seconds from a change of the source to its results."""
+    overtaken: Callable[[], None] = _nobody
+    opened: Callable[[int], None] = _nobody
+    """Gets the number of sessions that there are now."""
 
 
 class LiveSession:

@@ -97,12 +97,12 @@ class Metrics:
             evicted=self._counter("cache_evictions", "Finished segments evicted for newer ones").inc,
             resized=self._gauge("cache_bytes", "Memory of the finished segments").set,
         )
-        self._live_sessions = self._gauge("live_sessions", "Live sessions, with and without a connection")
-        self._live_updates = self._histogram(
-            "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
-        )
-        self._live_overtaken = self._counter(
-            "live_updates_overtaken", "Updates of live sources cancelled for newer ones"
+        self.live_observer = LiveObserver(
+            updated=self._histogram(
+                "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
+            ).observe,
+            overtaken=self._counter("live_updates_overtaken", "Updates of live sources cancelled for newer ones").inc,
+            opened=self._gauge("live_sessions", "Live sessions, with and without a connection").set,
         )
         self._build_info = self._gauge(
             "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
@@ -180,24 +180,6 @@ class Metrics:
     def observer(self, model: str, replica: int) -> EngineObserver:
         """Return the observer of one engine process of a model."""
         return _ReplicaObserver(self, model, str(replica))
-
-    def live_observer(self) -> LiveObserver:
-        """Return the observer of the live sessions."""
-        return _LiveObserver(self)
-
-
-class _LiveObserver(LiveObserver):
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def updated(self, seconds: float) -> None:
-        self._metrics._live_updates.observe(seconds)
-
-    def overtaken(self) -> None:
-        self._metrics._live_overtaken.inc()
-
-    def opened(self, count: int) -> None:
-        self._metrics._live_sessions.set(count)
 
 
 class _ReplicaObserver(EngineObserver):
