@@ -1,14 +1,14 @@
-"""One version of a model: a checkpoint in the directory, and its state in this server."""
+"""One version of a model: a checkpoint in the directory, and its state in this server; or one that is not here yet."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from model.checkpoint_config import Direction
 from service.hub.progress import Report
 from service.registry.process_memory import resident_bytes
-from service.registry.remote_model import FetchProgress
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 
@@ -24,6 +24,27 @@ class State(StrEnum):
     UNLOADING = "unloading"
     """Takes no new requests."""
     FAILED = "failed"
+
+
+class FetchProgress(NamedTuple):
+    """The progress of a fetch: the step, as `downloading`, and how much of the download is here."""
+
+    step: str
+    percent: int | None
+    """None where it is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteModel:
+    """A model that is not loaded; its directions are those of its name or its index."""
+
+    name: str
+    directions: Sequence[Direction]
+    is_here: bool
+    """True if it needs no download."""
+    fetch: Callable[[], Awaitable[None]]
+    """Downloads and loads it, or waits for another request that does. Raises `NotReady` with the reason."""
+    progress: Callable[[], FetchProgress]
 
 
 @dataclass(eq=False)

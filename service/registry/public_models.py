@@ -13,9 +13,8 @@ from service.errors import NotReady
 from service.hub.errors import HubError
 from service.hub.names import HubIndex, HubName, HubOptions
 from service.hub.store import Store
-from service.registry.model_version import ModelVersion, State
+from service.registry.model_version import ModelVersion, RemoteModel, State
 from service.registry.pulling import list_in_background
-from service.registry.remote_model import RemoteModel
 from service.registry.scan import FoundModel
 
 logger = logging.getLogger(__name__)

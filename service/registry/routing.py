@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from model.checkpoint_config import Direction
-from service.registry.remote_model import RemoteModel
+from service.registry.model_version import RemoteModel
 from service.registry.served_model import ServedModel
 
 _PREFERRED: Final = "en"

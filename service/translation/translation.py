@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from service.errors import DeadlineExceeded, ServiceError, is_error
-from service.registry.remote_model import RemoteModel
+from service.registry.model_version import RemoteModel
 from service.registry.served_model import ServedModel
 from service.translation.assembly import (
     SegmentAssembly,

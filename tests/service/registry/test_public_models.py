@@ -14,10 +14,9 @@ from service.hub.names import HubIndex, HubName, HubOptions, parse_name
 from service.hub.store import Sizes, Store
 from service.registry import loading, public_models
 from service.registry.memory_budget import MemoryBudget
-from service.registry.model_version import ModelVersion, State
+from service.registry.model_version import ModelVersion, RemoteModel, State
 from service.registry.public_models import OnDemandModels, PublicModels
 from service.registry.registry import ModelRegistry
-from service.registry.remote_model import RemoteModel
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
 from tests.service.registry.test_reloading import Model

@@ -5,7 +5,7 @@ from typing import cast
 from model.checkpoint_config import CheckpointConfig, Direction
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from service.registry.remote_model import FetchProgress, RemoteModel
+from service.registry.model_version import FetchProgress, RemoteModel
 from service.registry.routing import Route, Routes
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool

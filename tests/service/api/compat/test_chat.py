@@ -10,7 +10,7 @@ from service.api.compat.chat import Chunks, describe_model, direction_of
 from service.api.compat.chat_schemas import ChatRequest
 from service.api.context import ServiceContext
 from service.errors import InvalidRequest, NotReady, UnknownModel
-from service.registry.remote_model import FetchProgress, RemoteModel
+from service.registry.model_version import FetchProgress, RemoteModel
 from service.registry.routing import Routes
 from service.translation.events import ModelLoading, TokenGenerated
 from service.translation.translator import Translator
