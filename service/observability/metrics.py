@@ -179,35 +179,26 @@ class Metrics:
 
     def observer(self, model: str, replica: int) -> EngineObserver:
         """Return the observer of one engine process of a model."""
-        return _ReplicaObserver(self, model, str(replica))
+        source_tokens, generated_tokens = self._source_tokens.labels(model), self._generated_tokens.labels(model)
 
+        def step(report: StepReport) -> None:
+            stats = report.stats
+            source_tokens.inc(stats.source_tokens)
+            generated_tokens.inc(len(report.tokens) + report.block.tokens)
+            if stats.encode_seconds is not None:
+                self._encode_seconds.observe(stats.encode_seconds)
+            if stats.step_seconds is not None:
+                self._step_seconds.observe_many(stats.step_seconds, stats.steps)
+                self._batch_rows.observe_many(stats.batch_rows, stats.steps)
 
-class _ReplicaObserver(EngineObserver):
-    def __init__(self, metrics: Metrics, model: str, replica: str) -> None:
-        self._metrics = metrics
-        self._restarts = metrics._restarts.labels(model, replica)
-        self._source_tokens = metrics._source_tokens.labels(model)
-        self._generated_tokens = metrics._generated_tokens.labels(model)
+        def next_tokens(seconds: Sequence[float], together: int) -> None:
+            self._inter_token.observe_all(seconds)
+            self._inter_token.observe_many(0.0, together)
 
-    def step(self, report: StepReport) -> None:
-        metrics, stats = self._metrics, report.stats
-        self._source_tokens.inc(stats.source_tokens)
-        self._generated_tokens.inc(len(report.tokens) + report.block.tokens)
-        if stats.encode_seconds is not None:
-            metrics._encode_seconds.observe(stats.encode_seconds)
-        if stats.step_seconds is not None:
-            metrics._step_seconds.observe_many(stats.step_seconds, stats.steps)
-            metrics._batch_rows.observe_many(stats.batch_rows, stats.steps)
-
-    def admitted(self, queue_seconds: Sequence[float]) -> None:
-        self._metrics._queue_seconds.observe_all(queue_seconds)
-
-    def first_tokens(self, seconds: Sequence[float]) -> None:
-        self._metrics._first_token.observe_all(seconds)
-
-    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
-        self._metrics._inter_token.observe_all(seconds)
-        self._metrics._inter_token.observe_many(0.0, together)
-
-    def restarted(self) -> None:
-        self._restarts.inc()
+        return EngineObserver(
+            step,
+            admitted=self._queue_seconds.observe_all,
+            first_tokens=self._first_token.observe_all,
+            next_tokens=next_tokens,
+            restarted=self._restarts.labels(model, str(replica)).inc,
+        )

@@ -9,19 +9,18 @@ from service.errors import EngineFailed, RequestFailed
 from service.supervisor.generation import Generation
 
 
-class EngineObserver:
-    """The receiver of one engine's measurements; the methods of this base class do nothing."""
+def _nobody(*_: object) -> None: ...
 
-    def step(self, report: StepReport) -> None: ...
 
-    def admitted(self, queue_seconds: Sequence[float]) -> None: ...
+class EngineObserver(NamedTuple):
+    """The receivers of one engine's measurements."""
 
-    def first_tokens(self, seconds: Sequence[float]) -> None: ...
-
-    def next_tokens(self, seconds: Sequence[float], together: int) -> None:
-        """Record the times since the tokens before; `together` more have come with the one before."""
-
-    def restarted(self) -> None: ...
+    step: Callable[[StepReport], None] = _nobody
+    admitted: Callable[[Sequence[float]], None] = _nobody
+    first_tokens: Callable[[Sequence[float]], None] = _nobody
+    next_tokens: Callable[[Sequence[float], int], None] = _nobody
+    """Gets the times since the tokens before, and how many more have come with the one before."""
+    restarted: Callable[[], None] = _nobody
 
 
 class _Waits(NamedTuple):

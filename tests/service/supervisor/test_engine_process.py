@@ -72,7 +72,7 @@ async def test_files_that_have_changed_are_not_loaded(zygote: Zygote) -> None:
     await engine.stop()
 
 
-class Restarts(EngineObserver):
+class Restarts:
     count = 0
 
     def restarted(self) -> None:
@@ -121,7 +121,7 @@ async def test_a_request_that_kills_each_engine_is_given_up(
     monkeypatch.setattr("sys.executable", str(program))
     restarts = Restarts()
     options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    engine = EngineProcess(ForkServer(options), 0, restarts)
+    engine = EngineProcess(ForkServer(options), 0, EngineObserver(restarted=restarts.restarted))
     engine.start()
     await engine.wait_until_started()
     generation = submitted(engine, generation_request([5, 2], 3))
@@ -164,7 +164,7 @@ async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     options = EngineOptions(
         checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
     )
-    engine = EngineProcess(ForkServer(options, zygote), 0, restarts, timeout_seconds=0.1)
+    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver(restarted=restarts.restarted), 0.1)
     waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
     engine.start()
     async with asyncio.timeout(30):
