@@ -43,32 +43,24 @@ def test_a_download_that_is_cut_twice_is_resumed(sha256: str | None, server: Fil
     assert second["if-range"] == third["if-range"] == f'"{SUM}"'
 
 
-def test_a_later_process_goes_on_where_an_earlier_one_was_cut(server: FileServer, tmp_path: Path) -> None:
-    server.put("/f", BODY, cuts=[300_000, 0, 0, 0, 0, 0])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(BODY, {}), (BODY[::-1], {}), (BODY[:1000], {"ETag": '"same"'})],
+    ids=["the same file", "another one", "a shorter one"],
+)
+def test_a_later_process_goes_on_where_an_earlier_one_was_cut(
+    body: bytes, headers: dict[str, str], server: FileServer, tmp_path: Path
+) -> None:
+    """A file that has changed meanwhile is read from its start."""
+    file = _file(server, sha256=None, size=None)
+    server.put("/f", BODY, cuts=[300_000, 0, 0, 0, 0, 0], headers=headers)
     with pytest.raises(TemporaryHubError, match=r"127\.0\.0\.1:\d+ cannot be reached, or cut the connection"):
-        download(_file(server), tmp_path, Progress())
+        download(file, tmp_path, Progress())
+    server.put("/f", body, headers=headers)
     progress = Progress()
-    assert download(_file(server), tmp_path, progress).read_bytes() == BODY
-    assert server.requests[-1][2]["range"] == "bytes=300000-"
-    assert progress.done == len(BODY)
-
-
-def test_a_file_that_has_changed_meanwhile_is_read_from_its_start(server: FileServer, tmp_path: Path) -> None:
-    server.put("/f", BODY, cuts=[300_000, 0, 0, 0, 0, 0])
-    with pytest.raises(TemporaryHubError):
-        download(_file(server, sha256=None, size=None), tmp_path, Progress())
-    server.put("/f", BODY[::-1])
-    progress = Progress()
-    assert download(_file(server, sha256=None, size=None), tmp_path, progress).read_bytes() == BODY[::-1]
-    assert progress.done == len(BODY)
-
-
-def test_a_partial_file_that_is_longer_than_the_new_one(server: FileServer, tmp_path: Path) -> None:
-    server.put("/f", BODY, cuts=[300_000, 0, 0, 0, 0, 0], headers={"ETag": '"same"'})
-    with pytest.raises(TemporaryHubError):
-        download(_file(server, sha256=None, size=None), tmp_path, Progress())
-    server.put("/f", BODY[:1000], headers={"ETag": '"same"'})
-    assert download(_file(server, sha256=None, size=None), tmp_path, Progress()).read_bytes() == BODY[:1000]
+    assert download(file, tmp_path, progress).read_bytes() == body
+    assert server.gets("/f")[6]["range"] == "bytes=300000-"
+    assert progress.done == len(body)
 
 
 @pytest.mark.parametrize(
