@@ -37,6 +37,7 @@ _EXTENSIONS: Final = (
     "toml ts[vx] ttf txt vtt wav webm webp woff2? xlsx? xml xz ya?ml zip"
 ).split()
 _HOST: Final = r"(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}"
+_PATH: Final = r"[^\s<>\[\]\"]*[\w/]"
 _OPERAND: Final = r"(?:(?![aAI]\b)\p{L}|\d{1,9}(?:[.,]\d{1,9})*)"
 # A break within a text, as programs write it. What begins like one in LaTeX is a command.
 _BREAK: Final = (
@@ -69,18 +70,11 @@ SYNTAXES: Final = (
         ("meet @ 5",),
     ),
     Syntax(
-        "domain or path",
-        rf"{_HOST}(?:{'|'.join(_DOMAINS)})\b(?:/[^\s<>\[\]\"]*[\w/])?",
+        "domain or short link",
+        rf"{_HOST}(?:(?:{'|'.join(_SHORT_DOMAINS)})/{_PATH}|(?:{'|'.join(_DOMAINS)})\b(?:/{_PATH})?)",
         r"\.[a-z]",
-        ("docs.python.org/3/library", "example.com"),
-        ("It is late.it seems", "Mr.Smith"),
-    ),
-    Syntax(
-        "short link",
-        rf"{_HOST}(?:{'|'.join(_SHORT_DOMAINS)})/[^\s<>\[\]\"]*[\w/]",
-        "/",
-        ("youtu.be/dQw4w9WgXcQ", "bit.ly/3abc"),
-        ("and/or", "km/h", "red/green/blue", "The end.he/she left"),
+        ("docs.python.org/3/library", "example.com", "youtu.be/dQw4w9WgXcQ", "bit.ly/3abc"),
+        ("It is late.it seems", "Mr.Smith", "and/or", "km/h", "red/green/blue", "The end.he/she left"),
     ),
     Syntax(
         "path",
