@@ -36,9 +36,9 @@ def read_entries(text: str, format: Format) -> dict[str, str]:
 
     Further columns of CSV are languages and ignored. Raises `EntriesError`.
     """
-    dialect: type[csv.Dialect] = csv.excel if format == "csv" else _Tabs
     entries: dict[str, str] = {}
-    rows = csv.reader(io.StringIO(text, newline=""), dialect)
+    lines = io.StringIO(text, newline="")
+    rows = csv.reader(lines) if format == "csv" else csv.reader(lines, csv.excel_tab, quoting=csv.QUOTE_NONE)
     try:
         for row in rows:
             cells = [*map(_normalize_space, row)]
@@ -64,14 +64,6 @@ def write_entries(entries: Mapping[str, str]) -> str:
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
-class _Tabs(csv.Dialect):
-    """Tab-separated values without quotes."""
-
-    delimiter = "\t"
-    lineterminator = "\n"
-    quoting = csv.QUOTE_NONE
-
-
 Finder = Callable[[str, Sequence[int]], Iterator[Term]]
 """Yields the terms of a text in its order, without overlaps; the second argument is where sentences start, sorted."""
 
@@ -92,8 +84,11 @@ class Glossary:
         self.numbers: Final = {translation: number for number, translation in enumerate(self.translations)}
         """The index of each translation in `translations`."""
         terms = [_spaced_tokens(term, _spans(term)) for term in self._entries]
-        self._alphabet = _TokenAlphabet(terms)
-        self._prefixes = _PrefixIndex(map(self._alphabet.encode, terms))
+        # Each token becomes a character: strings are compared at once, but lists item by item, for which an adversarial
+        # glossary would take a hundred times as long. 10,000 terms of 200 characters have fewer distinct tokens than
+        # Unicode has characters.
+        self._letters = {token: chr(number) for number, token in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
+        self._prefixes = _PrefixIndex(map(self._encode, terms))
         self._first_tokens = {tokens[0].lower() for tokens in terms}
         self._longest_term = max(map(len, terms), default=0)
 
@@ -105,7 +100,7 @@ class Glossary:
         spans = _spans(text) if self._entries else []
         written = _spaced_tokens(text, spans)
         lower = [token.lower() for token in written]
-        as_written, in_lower = self._alphabet.encode(written), self._alphabet.encode(lower)
+        as_written, in_lower = self._encode(written), self._encode(lower)
         not_capitals = _next_true(not f"A{token}".isupper() for token in written)
         changed = _next_true(token != other for token, other in zip(written, lower, strict=True))
         number = sentence = 0
@@ -135,20 +130,9 @@ class Glossary:
 
     def _longest(self, first: str, encoded: str) -> int:
         """Return how many tokens of `encoded` form the longest term; `first` is the first one without its space."""
-        return self._prefixes.longest(self._alphabet.encode([first]) + encoded[1:]) if encoded else 0
+        return self._prefixes.longest(self._encode([first]) + encoded[1:]) if encoded else 0
 
-
-class _TokenAlphabet:
-    """Encodes each token as one character, so that sequences of tokens are compared as strings.
-
-    Lists are compared item by item: an adversarial glossary would take a hundred times as long.
-    """
-
-    def __init__(self, terms: Iterable[Iterable[str]]) -> None:
-        # 10,000 terms of 200 characters have fewer distinct tokens than Unicode has characters.
-        self._letters = {token: chr(number) for number, token in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
-
-    def encode(self, tokens: Iterable[str]) -> str:
+    def _encode(self, tokens: Iterable[str]) -> str:
         return "".join(self._letters.get(token, _UNKNOWN) for token in tokens)
 
 
