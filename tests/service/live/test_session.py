@@ -74,10 +74,12 @@ async def _opened(
     decoder: Capitals | None = None,
     policy: Policy | None = None,
     start: Start = Start(),  # noqa: B008  it cannot be changed
+    committed: str = "",
+    observer: LiveObserver = LiveObserver(),  # noqa: B008  it does nothing
     **options: bool,
 ) -> AsyncIterator[LiveSession]:
     chosen = Options(policy or Policy("align_att", 1, 0.2), "en", **options)
-    session = LiveSession(decoder or Capitals(), chosen, ACCOUNT, start, Committed(), LiveObserver())
+    session = LiveSession(decoder or Capitals(), chosen, ACCOUNT, start, Committed(text=committed), observer)
     yield session
     session.close()
 
@@ -142,12 +144,9 @@ async def test_the_end_is_reported_last() -> None:
 
 
 async def test_another_server_goes_on_where_the_first_one_was() -> None:
-    chosen = Options(Policy("align_att", 1, 0.2), "en")
-    start, committed = Start(100, 7, 53), Committed(text="THE CAT")
-    session = LiveSession(Capitals(), chosen, ACCOUNT, start, committed, LiveObserver())
-    await _grown(session, "the cat sleeps well ")
-    assert list(session.log._events) == [Commit(7, 53, " SLEEPS", 115)]
-    session.close()
+    async with _opened(start=Start(100, 7, 53), committed="THE CAT") as session:
+        await _grown(session, "the cat sleeps well ")
+        assert list(session.log._events) == [Commit(7, 53, " SLEEPS", 115)]
 
 
 async def test_a_text_without_marks_is_cut() -> None:
@@ -173,16 +172,13 @@ async def test_a_thousand_changes_are_a_few_updates() -> None:
 
 async def test_an_overtaken_update_is_cancelled_but_not_twice_in_a_row() -> None:
     decoder, overtakes = Capitals(seconds=0.02), list[bool]()
-    observer = LiveObserver(overtaken=lambda: overtakes.append(True))
-    chosen = Options(Policy("align_att", 1, 0.2), "en")
-    session = LiveSession(decoder, chosen, ACCOUNT, Start(), Committed(), observer)
-    for number in range(30):
-        session.append(f"w{number}x ")
-        await asyncio.sleep(0.005)
-    await _settled(session)
-    assert 0 < decoder.cancelled <= len(overtakes) <= len(decoder.texts) / 2 + 1
-    assert _committed(session).split() == [f"W{number}X" for number in range(29)]
-    session.close()
+    async with _opened(decoder, observer=LiveObserver(overtaken=lambda: overtakes.append(True))) as session:
+        for number in range(30):
+            session.append(f"w{number}x ")
+            await asyncio.sleep(0.005)
+        await _settled(session)
+        assert 0 < decoder.cancelled <= len(overtakes) <= len(decoder.texts) / 2 + 1
+        assert _committed(session).split() == [f"W{number}X" for number in range(29)]
 
 
 @pytest.mark.parametrize("error", [EngineFailed("died"), QueueFull("full")])

@@ -64,25 +64,16 @@ def test_the_separator_comes_first(tokenizer: Tokenizer) -> None:
     assert segment.copied_text == " <b>x\n"
 
 
-def test_alternatives_carry_the_white_space_too(tokenizer: Tokenizer) -> None:
-    other = Alternative(_reports(tokenizer, "the dog"), -7.0)
-    assembly = _assembly(tokenizer, Segment(" ", "x", "\n"))
-    for report in _reports(tokenizer, "the cat", alternatives=[other]):
-        assembly.push(report)
-    versions = assembly.versions()
-    assert [version.text for version in versions] == [" the cat\n", " the dog\n"]
-    assert versions[1].score == -7.0 / len(other.tokens)
-    encoded = _encoded(tokenizer, Segment("", "", ""))
-    quiet = segment_finished(0, encoded, (1, 2), versions, "stop", with_alternatives=False)
-    assert quiet.alternatives is UNSET
-
-
-def test_an_empty_hypothesis_is_no_alternative(tokenizer: Tokenizer) -> None:
+def test_alternatives_carry_the_text_around_and_are_not_empty(tokenizer: Tokenizer) -> None:
     empty, other = (Alternative(_reports(tokenizer, text), -7.0) for text in ("", "the dog"))
-    assembly = _assembly(tokenizer, Segment("<b>", "x", "</b>"))
+    encoded = _encoded(tokenizer, Segment(" <b>", "x", "</b>\n"))
+    assembly = SegmentAssembly(0, encoded)
     for report in _reports(tokenizer, "the cat", alternatives=[empty, other]):
         assembly.push(report)
-    assert [version.text for version in assembly.versions()] == ["<b>the cat</b>", "<b>the dog</b>"]
+    versions = assembly.versions()
+    assert [version.text for version in versions] == [" <b>the cat</b>\n", " <b>the dog</b>\n"]
+    assert versions[1].score == -7.0 / len(other.tokens)
+    assert segment_finished(0, encoded, (1, 2), versions, "stop", with_alternatives=False).alternatives is UNSET
 
 
 def test_a_candidate_is_the_text_of_its_token(tokenizer: Tokenizer) -> None:
