@@ -1,7 +1,11 @@
-// See interface.h. Operators over rows of different length, without padding, in float32, and the int8 transformer.
+// The library's C interface, which model/kernels/library.py calls: operators over rows of different length, without
+// padding, in float32, and the int8 transformer.
 //
 // A row's result depends on that row alone and is summed in the same order in any batch: the same bits alone and among
 // others. Keys and values are read where the cache keeps them; nothing is gathered first.
+//
+// Arrays are contiguous and stay the caller's. Each function returns -1 where it fails; `dragoman_error` has the reason.
+// `threads` is the number that the process has for one call (`set_threads`).
 
 #include "interface.h"
 
@@ -44,8 +48,10 @@ Int8Transformer& of(void* transformer) { return *static_cast<Int8Transformer*>(t
 
 extern "C" {
 
+// The reason of this thread's last failure.
 EXPORTED const char* dragoman_error() { return error.c_str(); }
 
+// The names of the variants that this processor can run, the best first, a space behind each.
 EXPORTED const char* dragoman_variants() {
   static const std::string names = [] {
     std::string all;
@@ -74,8 +80,10 @@ EXPORTED int64_t dragoman_usable_threads(int64_t threads) {
   return usable_threads();
 }
 
+// The function GOMP_parallel of PyTorch's OpenMP library, for the operators below.
 EXPORTED void dragoman_use_openmp(Parallel parallel) { use_openmp(parallel); }
 
+// query [rows, heads, head_dim]; keys, values [slots, heads, positions, head_dim]; slot_of, lengths [rows] -> out as query
 EXPORTED int64_t dragoman_attend_slots(const float* query, const float* keys, const float* values,
                                        const int64_t* slot_of, const int64_t* lengths, int64_t rows, int64_t slots,
                                        int64_t heads, int64_t positions, int64_t head_dim, float* out, int64_t threads) {
@@ -96,6 +104,7 @@ EXPORTED int64_t dragoman_attend_slots(const float* query, const float* keys, co
   });
 }
 
+// query, keys, values [tokens, heads, head_dim]: sequence s is tokens offsets[s]..offsets[s + 1], offsets [sequences + 1]
 EXPORTED int64_t dragoman_attend_packed(const float* query, const float* keys, const float* values,
                                         const int64_t* offsets, int64_t tokens, int64_t sequences, int64_t heads,
                                         int64_t head_dim, float* out, int64_t threads) {
@@ -128,6 +137,8 @@ EXPORTED int64_t dragoman_attend_packed(const float* query, const float* keys, c
   });
 }
 
+// logits [rows, vocab], totals [rows], sizes [beams] of the beams that stand together -> parents (rows within the beam),
+// tokens, log-probabilities, sums [beams, count]
 EXPORTED int64_t dragoman_best_extensions(const float* logits, const float* totals, const int64_t* sizes, int64_t rows,
                                           int64_t vocab, int64_t beams, int64_t count, int64_t* parents, int64_t* tokens,
                                           float* logprobs, float* sums, int64_t threads) {
@@ -160,6 +171,7 @@ EXPORTED int64_t dragoman_best_extensions(const float* logits, const float* tota
   });
 }
 
+// logits [rows, vocab]; how each row is sampled, [rows] each -> tokens, log-probabilities [rows]
 EXPORTED int64_t dragoman_sample(const float* logits, const float* temperatures, const int64_t* top_ks,
                                  const float* top_ps, const int64_t* noise, int64_t rows, int64_t vocab, int64_t* tokens,
                                  float* logprobs, int64_t threads) {
@@ -178,6 +190,7 @@ EXPORTED int64_t dragoman_sample(const float* logits, const float* temperatures,
   });
 }
 
+// copies [count, 3]: (from slot, to slot, positions), one after the other
 EXPORTED int64_t dragoman_copy_slots(const Buffer* buffer, const int64_t* copies, int64_t count) {
   return caught([&] {
     for (const int64_t *copy = copies, *end = copies + 3 * count; copy < end; copy += 3) {
@@ -190,6 +203,7 @@ EXPORTED int64_t dragoman_copy_slots(const Buffer* buffer, const int64_t* copies
   });
 }
 
+// A transformer, which keeps the addresses of all weights that are not int8, and of the buffers; nullptr where it fails.
 EXPORTED void* dragoman_transformer_new(const DragomanShape* shape, const DragomanWeight* weights, int64_t count,
                                         const DragomanBuffers* buffers) {
   Int8Transformer* made = nullptr;
@@ -202,6 +216,7 @@ EXPORTED void* dragoman_transformer_new(const DragomanShape* shape, const Dragom
 
 EXPORTED void dragoman_transformer_delete(void* transformer) { delete &of(transformer); }
 
+// ids, positions [tokens]; offsets [sources + 1]; slots [sources]; `words` truth values, [sources, vocab] with a shortlist.
 EXPORTED int64_t dragoman_transformer_encode(void* transformer, const int64_t* ids, const int64_t* positions,
                                              int64_t tokens, const int64_t* offsets, const int64_t* slots,
                                              int64_t sources, const bool* allowed, int64_t words, int64_t threads) {
@@ -212,6 +227,7 @@ EXPORTED int64_t dragoman_transformer_encode(void* transformer, const int64_t* i
   });
 }
 
+// Returns the number of steps that were run.
 EXPORTED int64_t dragoman_transformer_decode(void* transformer, const DragomanBatch* batch, const DragomanScores* scores,
                                              int64_t threads) {
   return caught([&] {

@@ -1,7 +1,7 @@
 """The library of C++ operators, called by ctypes: its interface has no PyTorch in it, so it fits every version of that.
 
-`interface.h` documents the functions and has the structs once more, field by field. Tensors are checked here, numbers
-there. Every call raises RuntimeError where it fails.
+`interface.cpp` documents the functions, `interface.h` has the structs once more, field by field. Tensors are checked
+here, numbers there. Every call raises RuntimeError where it fails.
 """
 
 import ctypes
