@@ -5,8 +5,9 @@ Knows nothing of languages, special tokens or tensors.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import sentencepiece
 import tokenizers
@@ -23,41 +24,47 @@ _REPLACEMENT: Final = "\ufffd".encode()
 Span = tuple[int, int]
 
 
-class Pieces(Protocol):
+class Pieces(ABC):
     """The vocabulary of the source side or of the target side."""
 
-    def __len__(self) -> int: ...
+    marks_case = False
+    """True where texts get case marks (model/case_marks.py), each of which has a piece."""
+    _bytes: list[bytes]
+    _fallbacks: set[int]
+
+    def __len__(self) -> int:
+        return len(self._bytes)
 
     @property
+    @abstractmethod
     def highest(self) -> int:
         """The highest id that a text may get."""
-        ...
 
+    @abstractmethod
     def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
         """Ids of each text; what looks like a special token is text like any other.
 
         With `sampling`, a segmentation is drawn (Kudo 2018, alpha). Tokenizers that cannot sample ignore `sampling`.
         """
-        ...
 
+    @abstractmethod
     def spans(self, text: str) -> list[Span]:
         """Return the characters that each id of a text stands for: from, up to; with white space and gaps."""
-        ...
 
+    @abstractmethod
     def find(self, piece: str) -> int | None:
         """Return the id of a special piece."""
-        ...
 
     def bytes_of(self, token_id: int) -> bytes:
-        """Return the UTF-8 of a token; b"" for special tokens and for ids without a piece.
+        """Return the UTF-8 of a token, case marks included; b"" for special tokens and for ids without a piece.
 
         A byte token is part of a character.
         """
-        ...
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
 
     def is_fallback(self, token_id: int) -> bool:
         """Return True for the unknown token, and for the byte tokens of characters without a piece."""
-        ...
+        return token_id in self._fallbacks
 
 
 def seed_sampling(seed: int) -> None:
@@ -65,7 +72,7 @@ def seed_sampling(seed: int) -> None:
     sentencepiece.set_random_generator_seed(seed)
 
 
-class SentencePieces:
+class SentencePieces(Pieces):
     """A SentencePiece model, its pieces numbered by itself or by a `vocabulary`, which may have others, too.
 
     `tags` are pieces that no text has, even if the model treats them as text.
@@ -87,9 +94,6 @@ class SentencePieces:
         for token in self._tags:
             self._bytes[token] = b""
 
-    def __len__(self) -> int:
-        return len(self._bytes)
-
     @property
     def highest(self) -> int:
         own = map(self._processor.id_to_piece, range(self._processor.get_piece_size()))
@@ -98,6 +102,7 @@ class SentencePieces:
     def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
         # One by one: for a list SentencePiece starts threads, which take longer than sentences do.
         options: dict[str, Any] = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1} if sampling else {}
+        texts = [mark_text(text) for text in texts] if self.marks_case else texts
         if self._is_own:
             batch: list[list[int]] = [self._processor.encode(text, **options) for text in texts]
         else:
@@ -107,17 +112,19 @@ class SentencePieces:
         return [[self._unknown if token in self._tags else token for token in ids] for ids in batch]
 
     def spans(self, text: str) -> list[Span]:
-        offsets: list[Span] = self._processor.encode(text, return_type="offset_mapping")["offsets"]
-        return offsets
+        if not self.marks_case:
+            return self._spans(text)
+        marked = mark_case(text)
+        offsets = [*marked.offsets, len(text)]
+        # A mark comes from where the character after it does, so it has no characters of its own.
+        return [(offsets[start], offsets[end]) for start, end in self._spans(marked.text)]
+
+    def _spans(self, text: str) -> list[Span]:
+        spans: list[Span] = self._processor.encode(text, return_type="offset_mapping")["offsets"]
+        return spans
 
     def find(self, piece: str) -> int | None:
         return self._ids.get(piece)
-
-    def bytes_of(self, token_id: int) -> bytes:
-        return self._bytes[token_id] if token_id < len(self._bytes) else b""
-
-    def is_fallback(self, token_id: int) -> bool:
-        return token_id in self._fallbacks
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self._unknown)
@@ -132,40 +139,7 @@ class SentencePieces:
         return _of_metaspace(piece)
 
 
-class CaseMarkedPieces:
-    """Pieces of text with case marks (model/case_marks.py), for a vocabulary that has a piece for each mark."""
-
-    def __init__(self, inner: Pieces) -> None:
-        self._inner = inner
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    @property
-    def highest(self) -> int:
-        return self._inner.highest
-
-    def encode(self, texts: Sequence[str], sampling: float | None = None) -> list[list[int]]:
-        return self._inner.encode([mark_text(text) for text in texts], sampling)
-
-    def spans(self, text: str) -> list[Span]:
-        marked = mark_case(text)
-        offsets = [*marked.offsets, len(text)]
-        # A mark comes from where the character after it does, so it has no characters of its own.
-        return [(offsets[start], offsets[end]) for start, end in self._inner.spans(marked.text)]
-
-    def find(self, piece: str) -> int | None:
-        return self._inner.find(piece)
-
-    def bytes_of(self, token_id: int) -> bytes:
-        """Return the UTF-8 of a piece, case marks included: `CaseRestorer` takes them out."""
-        return self._inner.bytes_of(token_id)
-
-    def is_fallback(self, token_id: int) -> bool:
-        return self._inner.is_fallback(token_id)
-
-
-class JsonPieces:
+class JsonPieces(Pieces):
     """Hugging Face's `tokenizer.json`: SentencePiece's pieces or bytes of BPE. Raises `ValueError` for other kinds.
 
     `tags` are pieces that no text has, as those that the file calls special.
@@ -197,9 +171,6 @@ class JsonPieces:
             self._fallbacks.add(self._unknown)
         self._bytes = [b"" if i in special or piece is None else to_bytes(piece) for i, piece in enumerate(pieces)]
 
-    def __len__(self) -> int:
-        return len(self._bytes)
-
     @property
     def highest(self) -> int:
         return max([self._unknown, *(token for token, each in enumerate(self._bytes) if each)])
@@ -222,9 +193,6 @@ class JsonPieces:
             found = self._tokenizer.token_to_id(model.get("unk_token") or _UNKNOWN)
         return 0 if found is None else int(found)
 
-    def is_fallback(self, token_id: int) -> bool:
-        return token_id in self._fallbacks
-
     def name(self, token_id: int) -> str:
         """Return the piece as it is written in the file."""
         return self._names[token_id]
@@ -232,9 +200,6 @@ class JsonPieces:
     def find(self, piece: str) -> int | None:
         found: int | None = self._tokenizer.token_to_id(piece)
         return found
-
-    def bytes_of(self, token_id: int) -> bytes:
-        return self._bytes[token_id] if token_id < len(self._bytes) else b""
 
 
 def _of_metaspace(piece: str) -> bytes:

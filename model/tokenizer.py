@@ -14,7 +14,7 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from model.case_marks import CASE_MARKS, UPPER_BEGIN, UPPER_END, VISIBLE, CaseRestorer, has_marks
-from model.subwords import CaseMarkedPieces, JsonPieces, Pieces, SentencePieces
+from model.subwords import JsonPieces, Pieces, SentencePieces
 
 _PAD, _BOS, _EOS = "<pad>", "<s>", "</s>"
 _SIGNS: Final = frozenset({"No", "So"})
@@ -76,7 +76,7 @@ class Tokenizer:
         self.files = {name: files[name] for name in TOKENIZER_FILES if name in files}
         self.prompt = prompt or Prompt()
         self._source, self._target = _sides(self.files, self.prompt.tags)
-        self.marks_case = isinstance(self._target, CaseMarkedPieces)
+        self.marks_case = self._target.marks_case
         """True where upper case is written as marks (model/case_marks.py), so that case needs no other care."""
         marks = {mark: self.piece_id(mark) for mark in CASE_MARKS} if self.marks_case else {}
         self._case_marks = {token_id: VISIBLE[mark] for mark, token_id in marks.items()}
@@ -278,8 +278,9 @@ def _sides(files: Mapping[str, bytes], tags: Collection[str]) -> tuple[Pieces, P
         names = ["vocabulary.json"] * 2
     vocabularies = [_vocabulary(files, name) for name in names]
     sides = [SentencePieces(model, words, tags) for model, words in zip(models, vocabularies, strict=True)]
-    if all(side.find(mark) is not None for side in sides for mark in CASE_MARKS):
-        return CaseMarkedPieces(sides[0]), CaseMarkedPieces(sides[1])
+    marks_case = all(side.find(mark) is not None for side in sides for mark in CASE_MARKS)
+    for side in sides:
+        side.marks_case = marks_case
     return sides[0], sides[1]
 
 
