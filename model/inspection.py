@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.attention import attention_weights, padding_mask
 from model.cache import KV, KeyValueView
-from model.slot_cache import PaddedKV, PaddedRows, SlotKV, SlotRows
+from model.slot_cache import PaddedKV, SlotKV, SlotRows
 
 
 class InspectedKV:
@@ -42,7 +42,7 @@ class InspectedCache:
 
     def __init__(
         self,
-        cache: SlotRows | PaddedRows,
+        cache: SlotRows[SlotKV] | SlotRows[PaddedKV],
         record: Callable[[int, Tensor], object],
         rows: Sequence[int] | None = None,
     ) -> None:

@@ -7,17 +7,19 @@ import contextlib
 import math
 import mmap
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from model.cache import KV
+from model.cache import KV, KeyValueView
 from model.config import ModelConfig
 from model.kernels import attend_in_place, attend_slots, copy_slots
 from model.recurrence import PLACES, advance_slots
+
+_View = TypeVar("_View", bound=KeyValueView)
 
 
 class SlotKV(NamedTuple):
@@ -204,30 +206,36 @@ class SlotCache:
         """Return the source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
         return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
-    def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows":
+    def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows[SlotKV]":
         """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`.
 
         With origins, the positions are the slots' own from now on.
         """
+        lengths = positions + 1
+        return self._rows(slots, positions, lambda keys, values: SlotKV(keys, values, slots, lengths))
+
+    def _rows(self, slots: Tensor, positions: Tensor, view: Callable[[Tensor, Tensor], _View]) -> "SlotRows[_View]":
         if self._origins is not None:
             self._origins[slots, positions] = slots.int()
-        return SlotRows(self._target, slots, positions)
+        return SlotRows(self._target, slots, positions, view)
 
     def in_place_source(self, slots: Tensor, lengths: Tensor) -> list[InPlaceKV]:
         """Return the source of each row, one `InPlaceKV` a layer; both are `[rows]`."""
         return [InPlaceKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
-    def in_place_rows(self, slots: Tensor, positions: Tensor) -> "InPlaceRows":
+    def in_place_rows(self, slots: Tensor, positions: Tensor) -> "SlotRows[InPlaceKV]":
         """Return the cache of one decode call: one query a row; both are `[rows, 1]`."""
-        return InPlaceRows(self.rows(slots, positions), self._origins)
+        own, lengths, origins = slots[:, 0], (positions + 1)[:, 0], self._origins
+        return self._rows(slots, positions, lambda keys, values: InPlaceKV(keys, values, own, lengths, origins))
 
     def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
         """Return the source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
         return [PaddedKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
 
-    def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "PaddedRows":
+    def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "SlotRows[PaddedKV]":
         """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
-        return PaddedRows(self.rows(slots, positions), width, self._origins)
+        own, origins = slots[:, 0], self._origins
+        return self._rows(slots, positions, lambda keys, values: PaddedKV(keys, values, own, width, origins))
 
 
 def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -249,21 +257,30 @@ def _no_memory(size: int, error: Exception) -> RuntimeError:
     return RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less")
 
 
-class SlotRows:
-    """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call."""
+class SlotRows(Generic[_View]):
+    """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call.
 
-    def __init__(self, target: Mapping[str, Tensor], slots: Tensor, positions: Tensor) -> None:
+    `view` makes what queries look at of a layer's keys and values.
+    """
+
+    def __init__(
+        self,
+        target: Mapping[str, Tensor],
+        slots: Tensor,
+        positions: Tensor,
+        view: Callable[[Tensor, Tensor], _View],
+    ) -> None:
         self._target = target
         self._slots = slots
         self._positions = positions
-        self._lengths = positions + 1
+        self._view = view
 
-    def update(self, layer: int, new: KV) -> SlotKV:
+    def update(self, layer: int, new: KV) -> _View:
         keys, values = self._target["target_keys"][layer], self._target["target_values"][layer]
         # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
         keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
         values[self._slots, :, self._positions] = new.values.transpose(1, 2)
-        return SlotKV(keys, values, self._slots, self._lengths)
+        return self._view(keys, values)
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
         states = self._target["target_states"][layer, :, 0]
@@ -271,30 +288,3 @@ class SlotRows:
             states, self._slots.flatten(), self._positions.flatten(), keep.flatten(0, 1), new.flatten(0, 1)
         )
         return rows.view_as(keep)
-
-
-class InPlaceRows:
-    """`SlotRows` for one query a row, on a GPU."""
-
-    def __init__(self, rows: SlotRows, origins: Tensor | None) -> None:
-        self._rows = rows
-        self._origins = origins
-        self.recur = rows.recur
-
-    def update(self, layer: int, new: KV) -> InPlaceKV:
-        keys, values, slots, lengths = self._rows.update(layer, new)
-        return InPlaceKV(keys, values, slots[:, 0], lengths[:, 0], self._origins)
-
-
-class PaddedRows:
-    """`SlotRows` for queries with a mask."""
-
-    def __init__(self, rows: SlotRows, width: int, origins: Tensor | None) -> None:
-        self._rows = rows
-        self._width = width
-        self._origins = origins
-        self.recur = rows.recur
-
-    def update(self, layer: int, new: KV) -> PaddedKV:
-        keys, values, slots, _ = self._rows.update(layer, new)
-        return PaddedKV(keys, values, slots[:, 0], self._width, self._origins)
