@@ -45,8 +45,7 @@ def _imported(path: Path, directory: Path, hint: LanguageHint, max_bytes: int) -
         try:
             imported = _read(unpacked, hint)
             _check_hint(path, imported.config, hint)
-            _check_shapes(path, imported)
-            _check_values(path, imported)
+            _check_weights(path, imported)
             _check_rows(path, imported)
             imported = _without_nameless(imported)
         except ValidationError as error:
@@ -125,7 +124,7 @@ def _check_rows(path: Path, imported: Imported) -> None:
             raise CheckpointError(f"{path}: the tokenizer has the {side} piece {needed - 1}, the model {there} of them")
 
 
-def _check_shapes(path: Path, imported: Imported) -> None:
+def _check_weights(path: Path, imported: Imported) -> None:
     with torch.device("meta"):
         expected = {name: each.shape for name, each in Transformer(imported.config.model).state_dict().items()}
     expected |= {scale_of(name): shape[:1] for name, shape in expected.items()}
@@ -134,12 +133,7 @@ def _check_shapes(path: Path, imported: Imported) -> None:
         for name, tensor in imported.weights.items()
         if tensor.shape != expected[name]
     ]
-    if problems:
-        raise CheckpointError(f"{path}: {'; '.join(sorted(problems))}")
-
-
-def _check_values(path: Path, imported: Imported) -> None:
-    problems = [
+    problems = problems or [
         f"{name} has a number that is not finite"
         for name, each in imported.weights.items()
         if not each.isfinite().all()

@@ -1,8 +1,12 @@
 """The base of all formats: options that are checked, weights that are renamed, and errors for everything left over."""
 
 import json
+import math
+import mmap
+import struct
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -166,8 +170,11 @@ def ordered(vocabulary: dict[str, int], size: int) -> list[str]:
     return pieces
 
 
-def pieces_json(pieces: list[str]) -> bytes:
-    return json.dumps(pieces, ensure_ascii=False).encode()
+def vocabulary_files(source: list[str], target: list[str]) -> dict[str, bytes]:
+    """Return the files of both sides' pieces by our names: one file if they are the same list."""
+    both = {"source_vocabulary.json": source, "target_vocabulary.json": target}
+    files = {"vocabulary.json": target} if source is target else both
+    return {name: json.dumps(pieces, ensure_ascii=False).encode() for name, pieces in files.items()}
 
 
 def read_bytes(path: Path) -> bytes:
@@ -175,6 +182,49 @@ def read_bytes(path: Path) -> bytes:
     if (size := path.stat().st_size) > _MOST_TEXT_BYTES:
         raise CheckpointError(f"{path}: has {size} bytes, the limit is {_MOST_TEXT_BYTES}")
     return path.read_bytes()
+
+
+class BinaryContent:
+    """The content of a binary file with little-endian numbers, read from its beginning to its end."""
+
+    def __init__(self, content: mmap.mmap) -> None:
+        self._content = content
+        self._place = 0
+
+    def bytes(self, count: int) -> bytes:
+        """Raises `ValueError` where the file ends too early."""
+        end = self._place + count
+        if end > len(self._content):
+            raise ValueError("ends too early")
+        read = self._content[self._place : end]
+        self._place = end
+        return read
+
+    def number(self, kind: str) -> int:
+        [number] = self.numbers(kind, 1)
+        return number
+
+    def numbers(self, kind: str, count: int) -> list[int]:
+        """Read numbers of a kind that `struct` knows. Raises `ValueError` where the file ends too early."""
+        if count > len(self._content):
+            raise ValueError("ends too early")
+        form = f"<{count}{kind}"
+        return list(struct.unpack(form, self.bytes(struct.calcsize(form))))
+
+    def check_end(self) -> None:
+        """Raises `ValueError` for bytes that nothing has read."""
+        if self._place != len(self._content):
+            raise ValueError(f"{len(self._content) - self._place} bytes are left over")
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryContent]:
+    """Raises `CheckpointError` for a file that is missing or empty, and for what its reader finds wrong with it."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield BinaryContent(content)
+    except (OSError, ValueError, struct.error, RuntimeError) as error:  # UnicodeDecodeError is a ValueError
+        raise CheckpointError(f"{path}: {error}") from None
 
 
 def read_files(directory: Path, names: dict[str, str]) -> dict[str, bytes]:
@@ -229,6 +279,12 @@ def table(
     ]
 
 
+def attention(ours: str, theirs: str, *projections: str) -> list[tuple[str, str]]:
+    """Return the part of a table for an attention's query, key, value and output, as theirs are called."""
+    names = zip(("query", "key", "value", "output"), projections, strict=True)
+    return [(f"{ours}.{one}", f"{theirs}.{other}") for one, other in names]
+
+
 def impossible(vocab_size: int, *token_ids: int) -> Tensor:
     """Return a bias `[vocab_size]` of the projection under which these are never written."""
     bias = torch.zeros(vocab_size)
@@ -240,3 +296,15 @@ def model_config(options: Options, **fields: Any) -> ModelConfig:
     """Checked before, so that unsupported options are reported first. Raises `CheckpointError`, or pydantic's error."""
     options.check()
     return ModelConfig(**fields)
+
+
+def sines_then_cosines(first: int, count: int, d_model: int) -> Tensor:
+    """Return the table of positions `[count, d_model]` from `first` on, with the longest wave in the last place.
+
+    An odd width has a zero at the end.
+    """
+    half = d_model // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10000) / (half - 1)))
+    angles = torch.arange(first, first + count, dtype=torch.float64)[:, None] * rates
+    encodings = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return torch.nn.functional.pad(encodings, (0, d_model - 2 * half))

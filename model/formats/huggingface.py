@@ -11,46 +11,47 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from model.checkpoint_config import CheckpointConfig, Direction, LanguageHint
+from model.checkpoint_config import LanguageHint
 from model.config import ModelConfig
 from model.formats.checked_source import (
     ACTIVATIONS,
     Imported,
     Options,
     Weights,
+    attention,
     impossible,
-    languages_unknown,
     model_config,
     ordered,
-    pieces_json,
     read_files,
     read_json,
     read_weights,
+    sines_then_cosines,
     table,
+    vocabulary_files,
 )
-from model.formats.multilingual import source_tag_suffix, tagged_both_sides, target_tag_prefix, tokenizer_class
-from model.formats.positions import sines_then_cosines
+from model.formats.multilingual import (
+    Parts,
+    one_pair,
+    source_tag_suffix,
+    tagged_both_sides,
+    target_tag_prefix,
+    tokenizer_class,
+)
 from model.formats.vocabulary import Vocabulary, read_vocabulary
-from model.tokenizer import Prompt, Tokenizer
+from model.tokenizer import Prompt
 
-_PROJECTIONS: Final = [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]
-
-
-def _attention(ours: str, theirs: str) -> list[tuple[str, str]]:
-    return [(f"{ours}.{one}", f"{theirs}.{other}") for one, other in _PROJECTIONS]
-
-
+_PROJECTIONS: Final = ("q_proj", "k_proj", "v_proj", "out_proj")
 _ENCODER: Final = [
-    *_attention("encoder.{i}.self_attention", "encoder.layers.{i}.self_attn"),
+    *attention("encoder.{i}.self_attention", "encoder.layers.{i}.self_attn", *_PROJECTIONS),
     ("encoder.{i}.attention_residual.norm", "encoder.layers.{i}.self_attn_layer_norm"),
     ("encoder.{i}.feed_forward.inner", "encoder.layers.{i}.fc1"),
     ("encoder.{i}.feed_forward.outer", "encoder.layers.{i}.fc2"),
     ("encoder.{i}.feed_forward_residual.norm", "encoder.layers.{i}.final_layer_norm"),
 ]
 _DECODER: Final = [
-    *_attention("decoder.{i}.self_attention", "decoder.layers.{i}.self_attn"),
+    *attention("decoder.{i}.self_attention", "decoder.layers.{i}.self_attn", *_PROJECTIONS),
     ("decoder.{i}.self_attention_residual.norm", "decoder.layers.{i}.self_attn_layer_norm"),
-    *_attention("decoder.{i}.cross_attention", "decoder.layers.{i}.encoder_attn"),
+    *attention("decoder.{i}.cross_attention", "decoder.layers.{i}.encoder_attn", *_PROJECTIONS),
     ("decoder.{i}.cross_attention_residual.norm", "decoder.layers.{i}.encoder_attn_layer_norm"),
     ("decoder.{i}.feed_forward.inner", "decoder.layers.{i}.fc1"),
     ("decoder.{i}.feed_forward.outer", "decoder.layers.{i}.fc2"),
@@ -93,11 +94,8 @@ def _marian(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     target_vocabulary = vocabulary
     if (directory / "target_vocab.json").exists():
         target_vocabulary = ordered(read_json(directory / "target_vocab.json"), config.vocab_size)
-        files["source_vocabulary.json"] = pieces_json(vocabulary)
-        files["target_vocabulary.json"] = pieces_json(target_vocabulary)
-    else:
-        files["vocabulary.json"] = pieces_json(vocabulary)
-    return target_tag_prefix(directory, Vocabulary(files, vocabulary), config, weights, hint)
+    files |= vocabulary_files(vocabulary, target_vocabulary)
+    return target_tag_prefix(Parts(directory, Vocabulary(files, vocabulary), config, weights), hint)
 
 
 def _m2m100(directory: Path, options: Options, hint: LanguageHint) -> Imported:
@@ -106,7 +104,7 @@ def _m2m100(directory: Path, options: Options, hint: LanguageHint) -> Imported:
     # Counted from after the padding's id.
     positions = sines_then_cosines(config.pad_id + 1, config.max_positions, config.d_model)
     weights |= {f"{side}_input.table": positions.clone() for side in ("source", "target")}
-    return tagged_both_sides(directory, read_vocabulary(directory, config.vocab_size), config, weights)
+    return tagged_both_sides(Parts(directory, read_vocabulary(directory, config.vocab_size), config, weights))
 
 
 def _mbart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
@@ -119,12 +117,12 @@ def _mbart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
         projection_bias=True,
     )
     weights = _weights(directory, config)
-    vocabulary = read_vocabulary(directory, config.vocab_size)
+    parts = Parts(directory, read_vocabulary(directory, config.vocab_size), config, weights)
     # That of the first kind is also what transformers takes where nothing is stated; the second is MBart50Tokenizer.
     stated = tokenizer_class(directory) or options.get("tokenizer_class", "MBartTokenizer")
     if "MBartTokenizer" in stated:
-        return source_tag_suffix(directory, vocabulary, config, weights, hint)
-    return tagged_both_sides(directory, vocabulary, config, weights)
+        return source_tag_suffix(parts, hint)
+    return tagged_both_sides(parts)
 
 
 def _bart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
@@ -136,12 +134,9 @@ def _bart(directory: Path, options: Options, hint: LanguageHint) -> Imported:
         projection_bias=True,
     )
     weights = _weights(directory, config)
-    if hint.source is None or hint.target is None:
-        raise languages_unknown(directory)
     prompt = Prompt(source_prefix=("<s>",), source_suffix=("</s>",))
-    directions = (Direction(source=hint.source, target=hint.target),)
-    tokenizer = Tokenizer(read_files(directory, {"tokenizer.json": "tokenizer.json"}), prompt)
-    return Imported(CheckpointConfig(directions=directions, prompt=prompt, model=config), weights, tokenizer)
+    files = read_files(directory, {"tokenizer.json": "tokenizer.json"})
+    return one_pair(Parts(directory, Vocabulary(files, []), config, weights), hint, prompt)
 
 
 _READERS: Final[dict[str, Callable[[Path, Options, LanguageHint], Imported]]] = {

@@ -8,39 +8,34 @@ from typing import Final
 import sentencepiece
 from torch import Tensor
 
-from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, LanguageHint
+from model.checkpoint_config import CheckpointError, Direction, LanguageHint
 from model.config import ModelConfig
 from model.formats.checked_source import (
     ACTIVATIONS,
     Imported,
     Options,
+    attention,
     model_config,
     read_files,
     read_json,
     read_weights,
     table,
 )
-from model.formats.languages import codes_of
+from model.formats.multilingual import Parts, codes_of
+from model.formats.vocabulary import Vocabulary
 from model.subwords import JsonPieces
-from model.tokenizer import Prompt, Tokenizer
-
-_PROJECTIONS: Final = [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")]
-
-
-def _attention(ours: str, theirs: str) -> list[tuple[str, str]]:
-    return [(f"{ours}.{one}", f"{theirs}.{other}") for one, other in _PROJECTIONS]
-
+from model.tokenizer import Prompt
 
 _ENCODER: Final = [
-    *_attention("encoder.{i}.self_attention", "encoder.block.{i}.layer.0.SelfAttention"),
+    *attention("encoder.{i}.self_attention", "encoder.block.{i}.layer.0.SelfAttention", *"qkvo"),
     ("encoder.{i}.attention_residual.norm", "encoder.block.{i}.layer.0.layer_norm"),
     ("encoder.{i}.feed_forward_residual.norm", "encoder.block.{i}.layer.1.layer_norm"),
     ("encoder.{i}.feed_forward.outer", "encoder.block.{i}.layer.1.DenseReluDense.wo"),
 ]
 _DECODER: Final = [
-    *_attention("decoder.{i}.self_attention", "decoder.block.{i}.layer.0.SelfAttention"),
+    *attention("decoder.{i}.self_attention", "decoder.block.{i}.layer.0.SelfAttention", *"qkvo"),
     ("decoder.{i}.self_attention_residual.norm", "decoder.block.{i}.layer.0.layer_norm"),
-    *_attention("decoder.{i}.cross_attention", "decoder.block.{i}.layer.1.EncDecAttention"),
+    *attention("decoder.{i}.cross_attention", "decoder.block.{i}.layer.1.EncDecAttention", *"qkvo"),
     ("decoder.{i}.cross_attention_residual.norm", "decoder.block.{i}.layer.1.layer_norm"),
     ("decoder.{i}.feed_forward_residual.norm", "decoder.block.{i}.layer.2.layer_norm"),
     ("decoder.{i}.feed_forward.outer", "decoder.block.{i}.layer.2.DenseReluDense.wo"),
@@ -61,16 +56,14 @@ def read(directory: Path, hint: LanguageHint) -> Imported:
     scales_outputs = options.get("scale_decoder_outputs", options.get("tie_word_embeddings", True))
     weights = _weights(directory, config, scales_outputs=scales_outputs)
     files, pieces = _pieces(directory)
+    parts = Parts(directory, Vocabulary(files, pieces), config, weights)
     names = [found[1] for piece in pieces if (found := _TAG.fullmatch(piece))]
     if names:
         tags = {code: f"<2{name}>" for code, name in codes_of(names).items()}
-        prompt = Prompt(languages=tags)
-        described = CheckpointConfig(languages=tuple(sorted(tags)), prompt=prompt, model=config)
-    else:
-        prompt = Prompt(languages=_T5_LANGUAGES, text_prefix="translate {source} to {target}: ", source_prefix=())
-        directions = tuple(Direction(source="en", target=code) for code in _T5_LANGUAGES if code != "en")
-        described = CheckpointConfig(directions=directions, prompt=prompt, model=config)
-    return Imported(described, weights, Tokenizer(files, prompt))
+        return parts.imported(Prompt(languages=tags), languages=tuple(sorted(tags)))
+    prompt = Prompt(languages=_T5_LANGUAGES, text_prefix="translate {source} to {target}: ", source_prefix=())
+    directions = tuple(Direction(source="en", target=code) for code in _T5_LANGUAGES if code != "en")
+    return parts.imported(prompt, directions=directions)
 
 
 def _pieces(directory: Path) -> tuple[dict[str, bytes], list[str]]:

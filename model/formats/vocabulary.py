@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import sentencepiece
 
 from model.checkpoint_config import CheckpointError
-from model.formats.checked_source import ordered, pieces_json, read_bytes, read_files, read_json
+from model.formats.checked_source import ordered, read_bytes, read_files, read_json, vocabulary_files
 
 _MODEL: Final = "sentencepiece.bpe.model"
 _MBART: Final = (
@@ -44,7 +44,8 @@ def read_vocabulary(directory: Path, size: int) -> Vocabulary:
         special = [piece for piece in special if piece != "<mask>"] + ["<mask>"]
     for piece in special:
         vocabulary.setdefault(piece, len(vocabulary))
-    return Vocabulary(files | {"vocabulary.json": pieces_json(ordered(vocabulary, size))}, special)
+    pieces = ordered(vocabulary, size)
+    return Vocabulary(files | vocabulary_files(pieces, pieces), special)
 
 
 def _fairseq_vocabulary(path: Path) -> dict[str, int]:

@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch import Tensor
-
-from model.checkpoint_config import CheckpointConfig, CheckpointError, Direction, LanguageHint
-from model.config import ModelConfig
-from model.formats.checked_source import Imported, Options, languages_unknown, read_json
+from model.checkpoint_config import CheckpointError, LanguageHint
+from model.formats.checked_source import Imported, Options, read_json
 from model.formats.ctranslate2.file import read_content
 from model.formats.ctranslate2.options import ZERO_START, Special, asks_for_all_tokens, configuration, special_pieces
 from model.formats.ctranslate2.vocabulary import read_tokenizer, vocabularies
 from model.formats.ctranslate2.weights import Variables, translated
-from model.formats.multilingual import are_languages, source_tag_suffix, tagged_both_sides, target_tag_prefix
-from model.formats.vocabulary import Vocabulary
+from model.formats.multilingual import (
+    Parts,
+    are_languages,
+    one_pair,
+    source_tag_suffix,
+    tagged_both_sides,
+    target_tag_prefix,
+)
 from model.tokenizer import Prompt, Tokenizer
 
 
@@ -38,40 +41,28 @@ def read(directory: Path, hint: LanguageHint) -> Imported:
     config = configuration(numbers, tensors, special, target_words)
     from_zero = bool(numbers.get(ZERO_START, 0))
     weights = translated(Variables(tensors, path), config, starts_from_zero=from_zero)
+    parts = Parts(directory, vocabulary, config, weights)
     package = directory.parent / "metadata.json"
     asks_all = asks_for_all_tokens(numbers, special)
     if package.exists() or not (from_zero or asks_all or are_languages(vocabulary.special)):
-        pair = _of_a_pair(directory, vocabulary, config, weights, special, _completed(hint, package))
+        pair = _of_a_pair(parts, special, _completed(hint, package))
         return _begun(pair, package, target_words) if package.exists() else pair
     if from_zero:
-        return target_tag_prefix(directory, vocabulary, config, weights, hint)
+        return target_tag_prefix(parts, hint)
     if are_languages(vocabulary.special):
         if special.start is not None and (asks_all or special.after):
-            return tagged_both_sides(directory, vocabulary, config, weights)
+            return tagged_both_sides(parts)
         if special.start is None and config.embedding_norm:
-            return source_tag_suffix(directory, vocabulary, config, weights, hint)
+            return source_tag_suffix(parts, hint)
     elif config.embedding_norm:
-        bart = special._replace(before=("<s>",), after=("</s>",))
-        return _of_a_pair(directory, vocabulary, config, weights, bart, hint)
+        return _of_a_pair(parts, special._replace(before=("<s>",), after=("</s>",)), hint)
     raise CheckpointError(f"{directory}: which tokens it expects around a text is not known")
 
 
-def _of_a_pair(
-    directory: Path,
-    vocabulary: Vocabulary,
-    config: ModelConfig,
-    weights: dict[str, Tensor],
-    special: Special,
-    hint: LanguageHint,
-) -> Imported:
+def _of_a_pair(parts: Parts, special: Special, hint: LanguageHint) -> Imported:
     if special.start is None:
-        raise CheckpointError(f"{directory}: config.json does not say what a translation begins with")
-    if not hint.source or not hint.target:
-        raise languages_unknown(directory)
-    prompt = Prompt(source_prefix=special.before, source_suffix=special.after)
-    direction = Direction(source=hint.source, target=hint.target)
-    described = CheckpointConfig(directions=(direction,), prompt=prompt, model=config)
-    return Imported(described, weights, Tokenizer(vocabulary.files, prompt))
+        raise CheckpointError(f"{parts.directory}: config.json does not say what a translation begins with")
+    return one_pair(parts, hint, Prompt(source_prefix=special.before, source_suffix=special.after))
 
 
 def _begun(imported: Imported, package: Path, target_words: Sequence[str]) -> Imported:

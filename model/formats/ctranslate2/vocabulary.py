@@ -6,7 +6,7 @@ from typing import Final
 import sentencepiece
 
 from model.checkpoint_config import CheckpointError
-from model.formats.checked_source import pieces_json, read_any_json, read_bytes, read_files
+from model.formats.checked_source import read_any_json, read_bytes, read_files, vocabulary_files
 from model.formats.vocabulary import Vocabulary, read_vocabulary
 from model.subwords import JsonPieces
 
@@ -41,14 +41,12 @@ def read_tokenizer(directory: Path, source: list[str], target: list[str]) -> Voc
     if source is target and (directory / "tokenizer.json").exists():
         return _of_hugging_face(directory, target)
     files = _sentencepiece(directory)
-    if source is target:
-        files["vocabulary.json"] = pieces_json(target)
-    else:
-        both = {"source_vocabulary.json": source, "target_vocabulary.json": target}
-        files |= {name: pieces_json(words) for name, words in both.items()}
     [model, *_] = files.values()
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    return Vocabulary(files, [word for word in source if processor.is_unknown(processor.piece_to_id(word))])
+    return Vocabulary(
+        files | vocabulary_files(source, target),
+        [word for word in source if processor.is_unknown(processor.piece_to_id(word))],
+    )
 
 
 def _of_hugging_face(directory: Path, words: list[str]) -> Vocabulary:

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from model.checkpoint import scale_of
 from model.config import ModelConfig
-from model.formats.checked_source import NEVER, Weights
-from model.formats.positions import sines_then_cosines
+from model.formats.checked_source import NEVER, Weights, sines_then_cosines
 
 SOURCE: Final = "encoder/embeddings_0/weight"
 TARGET: Final = "decoder/embeddings/weight"

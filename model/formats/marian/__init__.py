@@ -8,16 +8,14 @@ from typing import Final
 from model.checkpoint_config import CheckpointError, LanguageHint
 from model.config import ModelConfig
 from model.formats.checked_source import Imported, Options
-from model.formats.marian.archive import read_archive
-from model.formats.marian.binary import read_binary
+from model.formats.marian.file import CONFIGURATION, Content, read_archive, read_binary
 from model.formats.marian.options import configuration
-from model.formats.marian.parameters import CONFIGURATION, Content, Parameters
 from model.formats.marian.settings import read_options
 from model.formats.marian.shortlist import find as find_shortlist
 from model.formats.marian.shortlist import read_shortlist
 from model.formats.marian.vocabulary import decoder_options, read_vocabulary
-from model.formats.marian.weights import translated
-from model.formats.multilingual import target_tag_prefix
+from model.formats.marian.weights import Parameters, translated
+from model.formats.multilingual import Parts, target_tag_prefix
 from model.source_files import source_file
 
 _READERS: Final[dict[str, Callable[[Path], Content]]] = {".npz": read_archive, ".bin": read_binary}
@@ -61,6 +59,6 @@ def read(path: Path, hint: LanguageHint) -> Imported:
     found = _PAIR.match(path.name)
     if found is not None:
         hint = LanguageHint(hint.source or found[1], hint.target or found[2])
-    imported = target_tag_prefix(directory, words.vocabulary, config, weights, hint)
+    imported = target_tag_prefix(Parts(directory, words.vocabulary, config, weights), hint)
     shortlist = find_shortlist(directory)
     return imported if shortlist is None else imported._replace(shortlist=read_shortlist(shortlist, config))

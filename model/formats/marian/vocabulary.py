@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import sentencepiece
 
 from model.checkpoint_config import CheckpointError
-from model.formats.checked_source import ordered, pieces_json, read_files
+from model.formats.checked_source import ordered, read_files, vocabulary_files
 from model.formats.marian.settings import read_options_file, read_pieces
 from model.formats.vocabulary import Vocabulary
 from model.source_files import source_file
@@ -43,11 +43,7 @@ def read_vocabulary(directory: Path, source_size: int, target_size: int) -> Word
         files = _beside(directory)
         source_words = ordered(read_pieces(source), source_size)
         target_words = source_words if source == target else ordered(read_pieces(target), target_size)
-        if source == target:
-            files["vocabulary.json"] = pieces_json(source_words)
-        else:
-            files["source_vocabulary.json"] = pieces_json(source_words)
-            files["target_vocabulary.json"] = pieces_json(target_words)
+        files |= vocabulary_files(source_words, target_words)
     else:
         raise CheckpointError(f"{directory}: {source.name} and {target.name} are not vocabularies of a known kind")
     missing = [piece for piece in (_EOS, _UNKNOWN) if piece not in target_words]

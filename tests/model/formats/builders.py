@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint_config import LanguageHint
+from model.checkpoint_config import CheckpointError, LanguageHint
+from model.formats import import_checkpoint
 from model.tokenizer import Tokenizer
 from tests.model.formats.conftest import SHAPE, pieces_of, randomised, write_json, write_tokenizer_json
 
@@ -17,6 +18,20 @@ ENGLISH_FRENCH = LanguageHint("en", "fr")
 Build = Callable[..., Any]
 
 
+def saved(directory: Path, kind: str, config: Any) -> Any:
+    """Save a random model of one of transformers' classes; return it."""
+    model = randomised(getattr(transformers, kind)(config))
+    model.save_pretrained(directory)
+    return model
+
+
+def refused(path: Path, message: str, hint: LanguageHint = ENGLISH_FRENCH) -> None:
+    """Import what must be refused with a message, which is a pattern, and leave nothing."""
+    with pytest.raises(CheckpointError, match=message):
+        import_checkpoint(path, path / "refused", hint)
+    assert not (path / "refused").exists()
+
+
 def marian(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     pieces = ["</s>", "<unk>", *pieces_of(tokenizer)[4:], "<pad>"]
     common = {"activation_function": "swish", "scale_embedding": True, "eos_token_id": 0}
@@ -24,8 +39,7 @@ def marian(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     config = transformers.MarianConfig(
         **(SHAPE | common | changes), vocab_size=len(pieces), pad_token_id=last, decoder_start_token_id=last
     )
-    model = randomised(transformers.MarianMTModel(config))
-    model.save_pretrained(directory)
+    model = saved(directory, "MarianMTModel", config)
     for name in ("source.spm", "target.spm"):
         (directory / name).write_bytes(tokenizer.files["tokenizer.model"])
     write_json(directory / "vocab.json", {piece: i for i, piece in enumerate(pieces)})
@@ -38,8 +52,7 @@ def m2m100(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(tokenizer)[4:]]
     languages = ["__de__", "__en__", "__fr__"]
     config = transformers.M2M100Config(**SHAPE, vocab_size=len(pieces) + len(languages) + 2, **changes)
-    model = randomised(transformers.M2M100ForConditionalGeneration(config))
-    model.save_pretrained(directory)
+    model = saved(directory, "M2M100ForConditionalGeneration", config)
     (directory / "sentencepiece.bpe.model").write_bytes(tokenizer.files["tokenizer.model"])
     write_json(directory / "vocab.json", {piece: i for i, piece in enumerate(pieces)})
     write_json(directory / "special_tokens_map.json", {"additional_special_tokens": languages})
@@ -51,9 +64,7 @@ def nllb(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
         directory / "tokenizer.json", tokenizer, ["eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"]
     )
     config = transformers.M2M100Config(**SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, **changes)
-    model = randomised(transformers.M2M100ForConditionalGeneration(config))
-    model.save_pretrained(directory)
-    return model
+    return saved(directory, "M2M100ForConditionalGeneration", config)
 
 
 def mbart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
@@ -61,8 +72,7 @@ def mbart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     config = transformers.MBartConfig(
         **SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, decoder_start_token_id=2, **changes
     )
-    model = randomised(transformers.MBartForConditionalGeneration(config))
-    model.save_pretrained(directory)
+    model = saved(directory, "MBartForConditionalGeneration", config)
     write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MBart50Tokenizer"})
     return model
 
@@ -70,10 +80,8 @@ def mbart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
 def mbart_cc25(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     size = write_tokenizer_json(directory / "tokenizer.json", tokenizer, ["en_XX", "fr_XX", "pt_BR"])
     options = {"pad_token_id": 0, "bos_token_id": 1, "decoder_start_token_id": size - 2} | changes
-    model = randomised(
-        transformers.MBartForConditionalGeneration(transformers.MBartConfig(**SHAPE, vocab_size=size, **options))
-    )
-    model.save_pretrained(directory)
+    config = transformers.MBartConfig(**SHAPE, vocab_size=size, **options)
+    model = saved(directory, "MBartForConditionalGeneration", config)
     write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MBartTokenizer"})
     return model
 
@@ -83,9 +91,7 @@ def bart(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
     config = transformers.BartConfig(
         **SHAPE, vocab_size=size, pad_token_id=0, bos_token_id=1, decoder_start_token_id=2, **changes
     )
-    model = randomised(transformers.BartForConditionalGeneration(config))
-    model.save_pretrained(directory)
-    return model
+    return saved(directory, "BartForConditionalGeneration", config)
 
 
 def t5(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
@@ -105,6 +111,4 @@ def t5(directory: Path, tokenizer: Tokenizer, **changes: Any) -> Any:
         decoder_start_token_id=0,
         **changes,
     )
-    model = randomised(transformers.T5ForConditionalGeneration(config))
-    model.save_pretrained(directory)
-    return model
+    return saved(directory, "T5ForConditionalGeneration", config)

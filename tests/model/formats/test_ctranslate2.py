@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint import load_model
-from model.checkpoint_config import CheckpointError, Direction, LanguageHint, load_config, load_tokenizer
+from model.checkpoint_config import ANY, CheckpointError, Direction, load_config, load_tokenizer
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.formats import import_checkpoint
@@ -20,6 +20,7 @@ from model.quantized_linear import INT8_MAX, quantise_rows
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from tests.conftest import random_model
+from tests.model.formats.builders import ENGLISH_FRENCH, refused
 from tests.model.formats.conftest import pieces_of
 
 ctranslate2: Any = pytest.importorskip("ctranslate2", reason="pip install 'dragoman[load]'")
@@ -27,7 +28,6 @@ from ctranslate2.specs.model_spec import OPTIONAL  # noqa: E402
 
 from loadtest.bench.ctranslate2_model import specification  # noqa: E402
 
-ENGLISH_FRENCH = LanguageHint("en", "fr")
 SOURCES = [[5, 9, 40, 41, 7], [300], [17, 230, 231, 18, 19, 100, 101, 102, 103, 104, 105]]
 
 
@@ -53,23 +53,29 @@ def _import(directory: Path) -> Transformer:
     return load_model(directory / "ours")
 
 
+def _translated(directory: Path, tokenizer: Tokenizer, beam_size: int, prefix: str | None = None) -> list[list[int]]:
+    """Return what CTranslate2 makes of the sources; every translation begins with `prefix`."""
+    pieces = pieces_of(tokenizer)
+    translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
+    found = translator.translate_batch(
+        [[pieces[token] for token in source] for source in SOURCES],
+        target_prefix=[[prefix]] * len(SOURCES) if prefix else None,
+        beam_size=beam_size,
+        length_penalty=1.0,
+        max_decoding_length=30,
+        return_end_token=True,
+    )
+    return [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
+
+
 def _assert_same_translations(
     directory: Path, ours: Transformer, tokenizer: Tokenizer, added: Sequence[int] = ()
 ) -> None:
     """`added` are ids that CTranslate2 adds to a source itself."""
-    pieces = pieces_of(tokenizer)
     sources = [[*source, *added] for source in SOURCES]
-    translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
     for beam_size in (1, 4):
-        found = translator.translate_batch(
-            [[pieces[token] for token in source] for source in SOURCES],
-            beam_size=beam_size,
-            length_penalty=1.0,
-            max_decoding_length=30,
-            return_end_token=True,
-        )
-        theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
-        assert [best.ids for [best] in beam_decode(ours, sources, 30, beam_size)] == theirs
+        found = [best.ids for [best] in beam_decode(ours, sources, 30, beam_size)]
+        assert found == _translated(directory, tokenizer, beam_size)
 
 
 @pytest.mark.parametrize("norm_order", ["pre", "post"])
@@ -126,8 +132,7 @@ def test_the_epsilon_of_norms_is_the_models_own(tmp_path: Path, tokenizer: Token
 
 
 def test_a_broken_tokenizer_is_no_traceback(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    spec, _ = _spec(tokenizer)
-    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    directory = _save(_spec(tokenizer)[0], tmp_path / "theirs", tokenizer)
     for name in ("sentencepiece.model", "tokenizer.json"):
         (directory / name).write_bytes(b"{}")
         with pytest.raises(CheckpointError):
@@ -135,15 +140,13 @@ def test_a_broken_tokenizer_is_no_traceback(tmp_path: Path, tokenizer: Tokenizer
 
 
 def test_a_text_cannot_have_a_piece_without_a_row(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    spec, _ = _spec(tokenizer)
-    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    directory = _save(_spec(tokenizer)[0], tmp_path / "theirs", tokenizer)
     path = directory / "shared_vocabulary.json"
     words = json.loads(path.read_bytes())
     path.write_text(json.dumps([*words, "<mask>"]))
     _import(directory)
     path.write_text(json.dumps([*words[:-1], "<mask>", words[-1]]))
-    with pytest.raises(CheckpointError, match="the tokenizer has the source piece 320, the model 320 of them"):
-        _import(directory)
+    refused(directory, "the tokenizer has the source piece 320, the model 320 of them")
 
 
 @pytest.mark.parametrize("sides", [{"encoder": 2.5}, {"encoder": 1.0}, {"decoder": 0.0}])
@@ -152,8 +155,7 @@ def test_another_scale_of_embeddings_is_refused(sides: dict[str, float], tmp_pat
     for side, scale in sides.items():
         getattr(spec, side).scale_embeddings = scale
     directory = _save(spec, tmp_path / "theirs", tokenizer)
-    with pytest.raises(CheckpointError, match=r"not supported: .*scale_embeddings is"):
-        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+    refused(directory, r"not supported: .*scale_embeddings is")
 
 
 @pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16"])
@@ -196,19 +198,16 @@ def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path, tokenizer: T
         "not supported: decoder/alibi is 1; decoder/final_logit_softcapping is 30.0; "
         "encoder/pre_norm is 1 but decoder/pre_norm is 0"
     )
-    with pytest.raises(CheckpointError, match=message):
-        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+    refused(directory, message)
 
 
 def test_weights_that_are_left_over_or_missing_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    spec, _ = _spec(tokenizer)
-    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    directory = _save(_spec(tokenizer)[0], tmp_path / "theirs", tokenizer)
     path = directory / "model.bin"
     path.write_bytes(
         path.read_bytes().replace(b"encoder/layer_1/ffn/layer_norm/beta", b"encoder/layer_1/ffn/layer_norm/bete")
     )
-    with pytest.raises(CheckpointError, match=r"missing .*layer_norm/beta; unexpected .*layer_norm/bete"):
-        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+    refused(directory, r"missing .*layer_norm/beta; unexpected .*layer_norm/bete")
 
 
 @pytest.mark.parametrize(
@@ -223,22 +222,17 @@ def test_weights_that_are_left_over_or_missing_are_named(tmp_path: Path, tokeniz
     ],
 )
 def test_broken_files(damage: Any, message: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
-    spec, _ = _spec(tokenizer)
-    directory = _save(spec, tmp_path / "theirs", tokenizer)
+    directory = _save(_spec(tokenizer)[0], tmp_path / "theirs", tokenizer)
     path = directory / "model.bin"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(CheckpointError, match=message):
-        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+    refused(directory, message)
 
 
 def test_languages_and_tokenizer_have_to_be_known(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    spec, _ = _spec(tokenizer)
-    directory = _save(spec, tmp_path / "theirs", tokenizer)
-    with pytest.raises(CheckpointError, match="do not say its languages"):
-        import_checkpoint(directory, tmp_path / "ours")
+    directory = _save(_spec(tokenizer)[0], tmp_path / "theirs", tokenizer)
+    refused(directory, "do not say its languages", ANY)
     (directory / "sentencepiece.model").unlink()
-    with pytest.raises(CheckpointError, match=r"neither sentencepiece\.model nor"):
-        import_checkpoint(directory, tmp_path / "ours", ENGLISH_FRENCH)
+    refused(directory, r"neither sentencepiece\.model nor")
 
 
 def test_an_argos_package_may_say_what_a_translation_begins_with(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -250,18 +244,7 @@ def test_an_argos_package_may_say_what_a_translation_begins_with(tmp_path: Path,
     ours = _import(directory)
     prompt = load_tokenizer(directory / "ours").target_prefix("fr", "en")
     assert prompt == [17]
-    pieces = pieces_of(tokenizer)
-    translator = ctranslate2.Translator(str(directory), compute_type="float32", intra_threads=1)
-    found = translator.translate_batch(
-        [[pieces[token] for token in source] for source in SOURCES],
-        target_prefix=[[piece]] * len(SOURCES),
-        beam_size=4,
-        length_penalty=1.0,
-        max_decoding_length=30,
-        return_end_token=True,
-    )
-    theirs = [[pieces.index(piece) for piece in each.hypotheses[0]] for each in found]
-    assert [[17, *best.ids] for [best] in beam_decode(ours, SOURCES, 29, 4, prompt=prompt)] == theirs
+    found = [[17, *best.ids] for [best] in beam_decode(ours, SOURCES, 29, 4, prompt=prompt)]
+    assert found == _translated(directory, tokenizer, 4, piece)
     (tmp_path / "metadata.json").write_text(json.dumps(package | {"target_prefix": "__nothing__"}))
-    with pytest.raises(CheckpointError, match="target_prefix '__nothing__' is not a piece of the model"):
-        _import(directory)
+    refused(directory, "target_prefix '__nothing__' is not a piece of the model")

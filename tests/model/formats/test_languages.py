@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.formats.languages import codes_of
+from model.formats.multilingual import codes_of
 
 
 @pytest.mark.parametrize(
