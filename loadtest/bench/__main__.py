@@ -3,9 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.console import Console
@@ -27,7 +26,6 @@ from service.settings.values import fastest_mode
 
 _RANDOM_ONLY: Final = "transformers"
 _LEVELS: Final = "1,4,16,64"
-_Number = TypeVar("_Number", int, float)
 
 
 def bench(  # noqa: PLR0913  each is an option of the command
@@ -44,11 +42,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     concurrency: Annotated[
         str | None, typer.Option(help="Requests in flight, comma-separated (default: 1,4,16,64).")
     ] = None,
-    loads: Annotated[
-        str, typer.Option(help="Rates of arrival, as shares of each engine's own capacity; empty for none.")
-    ] = "0.5,0.85",
-    arrival_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of each run with arrivals.")] = 20.0,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency and load.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each engine at each concurrency.")] = 5,
     batches: Annotated[int, typer.Option(min=1, help="Requests of a run, in multiples of --concurrency.")] = 8,
     cores: Annotated[int, typer.Option(min=1, help="Cores of each engine.")] = usable_cores(),
     replicas: Annotated[
@@ -86,7 +80,7 @@ def bench(  # noqa: PLR0913  each is an option of the command
     peers = _peers(against if against is not None else _default_peers(shape, mode, device))
     if shape == TRAINED and _RANDOM_ONLY in peers:
         raise typer.BadParameter(f"{_RANDOM_ONLY} has random weights only, not trained ones", param_hint="--against")
-    levels = _numbers("--concurrency", concurrency or _LEVELS, int, "1,4,16")
+    levels = _numbers("--concurrency", concurrency or _LEVELS)
     engines = _at_most("--replicas", replicas or (cores if device == "cpu" else 1), cores)
     comparison = Comparison(
         shape=shape,
@@ -97,8 +91,6 @@ def bench(  # noqa: PLR0913  each is an option of the command
         rounds=rounds,
         concurrency=levels,
         batches=batches,
-        loads=_numbers("--loads", loads, float, "0.5,0.85") if loads else [],
-        arrival_seconds=arrival_seconds,
         device=device,
         slots=slots or max(default_slots, math.ceil(max(levels) / engines)),
         cpu_variant=cpu_variant,
@@ -143,9 +135,9 @@ def _measure(comparison: Comparison, config: ModelConfig, console: Console) -> R
         task = progress.add_task("warm-up", total=run_count(comparison))
 
         def show(run: Run) -> None:
-            what = f"{run.level} in flight" if run.loop == "closed" else f"load {run.level}"
             speed = f"{run.measured.tokens_per_second:.0f} tokens/s"
-            progress.update(task, advance=1, description=f"{run.peer}, {what}: {speed}", refresh=True)
+            description = f"{run.peer}, {run.concurrency} in flight: {speed}"
+            progress.update(task, advance=1, description=description, refresh=True)
 
         return measure(comparison, config, show)
 
@@ -182,13 +174,13 @@ def _at_most(option: str, value: int, most: int) -> int:
     return value
 
 
-def _numbers(option: str, text: str, kind: Callable[[str], _Number], example: str) -> list[_Number]:
+def _numbers(option: str, text: str) -> list[int]:
     try:
-        numbers = [kind(number) for number in text.split(",")]
+        numbers = [int(number) for number in text.split(",")]
     except ValueError:
         numbers = []
     if not numbers or min(numbers) <= 0:
-        raise typer.BadParameter(f"must be positive numbers, like {example}", param_hint=option)
+        raise typer.BadParameter("must be positive numbers, like 1,4,16", param_hint=option)
     return numbers
 
 

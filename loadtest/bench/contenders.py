@@ -1,4 +1,4 @@
-"""The servers of the comparison over HTTP: Dragoman's, LibreTranslate, and Firefox's engine, native and in Node.js.
+"""The servers of the comparison over HTTP: Dragoman's, LibreTranslate, and Firefox's engine as native code.
 
 A new one is one more function and one more line in `CONTENDERS`.
 """
@@ -54,42 +54,30 @@ def libretranslate(package: Path, python: Path, flags: Sequence[str]) -> Match:
     return Match((_dragoman(package, flags, fields), its_server), copied_marks=".!?。！？")
 
 
-def bergamot(directory: Path, module: Path, flags: Sequence[str]) -> Match:
-    """Firefox's engine with the files of one direction; `module` is translator.js of @browsermt/bergamot-translator.
-
-    Raises ValueError if the directory has not exactly one model.
-    """
-    command = ["node", str(_HERE / "bergamot_server.mjs"), "{port}", str(directory), str(module)]
-    return _firefox("bergamot", directory, command, flags)
-
-
 def fxtranslate(directory: Path, python: Path, flags: Sequence[str]) -> Match:
     """Firefox's engine as native code, with the files of one direction; `python` has `fxtranslate` installed.
 
     Raises ValueError if the directory has not exactly one model.
     """
-    command = [str(python), "-P", str(_HERE / "fxtranslate_server.py"), "{port}", str(directory)]
-    return _firefox("fxtranslate", directory, command, flags)
-
-
-CONTENDERS: Final[dict[str, Callable[[Path, Path, Sequence[str]], Match]]] = {
-    "libretranslate": libretranslate,
-    "bergamot": bergamot,
-    "fxtranslate": fxtranslate,
-}
-"""Functions of the model, of the program that runs the contender, and of the flags of Dragoman's server."""
-
-
-def _firefox(name: str, directory: Path, command: Sequence[str], flags: Sequence[str]) -> Match:
     names = [re.match(r"model\.([a-z]{2})([a-z]{2})\.", path.name) for path in directory.iterdir()]
     match [name for name in names if name]:
         case [found]:
             fields = {"source": found[1], "target": found[2]}
         case others:
             raise ValueError(f"{directory} has {len(others)} files like model.enpt.intgemm.alphas.bin, expected 1")
-    environment = {"PYTHONPATH": ""}
-    theirs = Contender(name, lambda port, _: [each.format(port=port) for each in command], environment, fields)
-    return Match((_dragoman(directory, flags, fields), theirs))
+
+    def command(port: int, _: Path) -> list[str]:
+        return [str(python), "-P", str(_HERE / "fxtranslate_server.py"), str(port), str(directory)]
+
+    its_server = Contender("fxtranslate", command, {"PYTHONPATH": ""}, fields)
+    return Match((_dragoman(directory, flags, fields), its_server))
+
+
+CONTENDERS: Final[dict[str, Callable[[Path, Path, Sequence[str]], Match]]] = {
+    "libretranslate": libretranslate,
+    "fxtranslate": fxtranslate,
+}
+"""Functions of the model, of the program that runs the contender, and of the flags of Dragoman's server."""
 
 
 def _metadata(package: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from uvicorn.loops.auto import auto_loop_factory
 
 from loadtest.bench.peers import Answer, Comparison, Measured, Peer, WrongLength
-from loadtest.bench.workload import MOST_TOKENS, Arrival, Request
+from loadtest.bench.workload import MOST_TOKENS, Request
 from model.checkpoint_config import load_config
 from service.composition import ModelBuilder, engine_options
 from service.engine.generation_request import GenerationRequest, Prompt, Search
@@ -68,9 +68,6 @@ class _Dragoman:
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
         return self._run(_Loop(self._pool).closed(requests, concurrency))
-
-    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        return self._run(_Loop(self._pool).open(arrivals))
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
         return self._run(_lengths(self._pool, sources))
@@ -129,27 +126,17 @@ class _Loop:
             for _ in range(concurrency):
                 group.create_task(self._keep_one_in_flight(queue))
         assert self._full_until is not None
-        return self._measured(self._full_until - started)
-
-    async def open(self, arrivals: Sequence[Arrival]) -> Measured:
-        started = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for number, arrival in enumerate(arrivals):
-                due = started + arrival.at
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                group.create_task(self._generate(number, arrival.request, due))
-        return self._measured(time.perf_counter() - started)
-
-    def _measured(self, seconds: float) -> Measured:
-        return Measured(self._tokens, seconds, [self._answers[number] for number in range(len(self._answers))])
+        answers = [self._answers[number] for number in range(len(self._answers))]
+        return Measured(self._tokens, self._full_until - started, answers)
 
     async def _keep_one_in_flight(self, queue: Iterator[tuple[int, Request]]) -> None:
         for number, request in queue:
-            await self._generate(number, request, time.perf_counter())
+            await self._generate(number, request)
         if self._full_until is None:
             self._full_until = time.perf_counter()
 
-    async def _generate(self, number: int, request: Request, since: float) -> None:
+    async def _generate(self, number: int, request: Request) -> None:
+        since = time.perf_counter()
         moments = await _token_times(self._pool, request.source_ids, self._count)
         if len(moments) != request.new_tokens:
             raise WrongLength(f"dragoman: {len(moments)} tokens for a request of {request.new_tokens}")

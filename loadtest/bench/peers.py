@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from loadtest.bench.workload import Arrival, Request
+from loadtest.bench.workload import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Answer:
 class Measured:
     """Tokens that were requested and generated within `seconds`, and the answers in the order of the requests.
 
-    In a closed loop, tokens and seconds are those while all of the concurrency was in use.
+    Tokens and seconds are those while all of the concurrency was in use.
     """
 
     tokens: int
@@ -45,14 +45,13 @@ class Memory(NamedTuple):
 
 
 class Peer(Protocol):
-    """One engine, loaded and idle between runs. Both raise `WrongLength` when engines did unequal work."""
+    """One engine, loaded and idle between runs."""
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Generate every request's tokens, always `concurrency` requests in flight; waits count from submission."""
-        ...
+        """Generate every request's tokens, always `concurrency` requests in flight; waits count from submission.
 
-    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        """Take each request at its own time, whatever is still running; waits count from that time."""
+        Raises `WrongLength` when engines did unequal work.
+        """
         ...
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
@@ -64,8 +63,7 @@ class Peer(Protocol):
 class Comparison:
     """Parameters of a comparison.
 
-    `concurrency` are the numbers of requests in flight in closed loops, `batches` how many times as many a run has;
-    `loads` are shares of capacity in open loops, which have arrivals for `arrival_seconds`.
+    `concurrency` are the numbers of requests in flight, `batches` how many times as many a run has.
     """
 
     shape: str
@@ -78,8 +76,6 @@ class Comparison:
     rounds: int
     concurrency: list[int]
     batches: int
-    loads: list[float]
-    arrival_seconds: float
     device: str = "cpu"
     """Device of Dragoman's engine and of transformers; CTranslate2 has the cores."""
     slots: int = 64

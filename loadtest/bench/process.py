@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from loadtest.bench.peers import Comparison, Measured, Memory, Peer
 from loadtest.bench.roster import ENTRIES
-from loadtest.bench.workload import Arrival, Request
+from loadtest.bench.workload import Request
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
@@ -34,9 +34,6 @@ class PeerProcess:
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
         return cast(Measured, self.ask(_call, "closed_loop", requests, concurrency))
-
-    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        return cast(Measured, self.ask(_call, "open_loop", arrivals))
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
         return cast(list[int], self.ask(_call, "lengths", sources))

@@ -4,12 +4,10 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from loadtest.bench.peers import Comparison, Measured, Memory
 from loadtest.bench.roster import OURS
-
-Loop = Literal["closed", "open"]
 
 PERCENTS: Final = (50, 99)
 
@@ -19,15 +17,12 @@ Waits = Callable[[Measured], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One peer, once; `level` is the concurrency of a closed loop or the load of an open one."""
+    """One peer, once, with this concurrency."""
 
     peer: str
-    loop: Loop
-    level: float
+    concurrency: int
     round: int
     measured: Measured
-    requests_per_second: float | None = None
-    """Rate of arrivals in an open loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +76,19 @@ def inter_token(measured: Measured) -> list[float]:
     return [gap for answer in measured.answers for gap in answer.gaps]
 
 
-def select(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[Run]:
-    """Return the runs of a peer in this loop at this level, in the order of the rounds."""
-    return [run for run in runs if (run.peer, run.loop, run.level) == (peer, loop, level)]
+def select(runs: Sequence[Run], peer: str, concurrency: int) -> list[Run]:
+    """Return the runs of a peer with this concurrency, in the order of the rounds."""
+    return [run for run in runs if (run.peer, run.concurrency) == (peer, concurrency)]
 
 
-def speeds(runs: Sequence[Run], peer: str, loop: Loop, level: float) -> list[float]:
+def speeds(runs: Sequence[Run], peer: str, concurrency: int) -> list[float]:
     """Return tokens per second, in the order of the rounds."""
-    return [run.measured.tokens_per_second for run in select(runs, peer, loop, level)]
+    return [run.measured.tokens_per_second for run in select(runs, peer, concurrency)]
 
 
-def speed_ratio(runs: Sequence[Run], peer: str, level: float) -> Spread:
-    """Return the ratio of speeds in a closed loop; over 1: Dragoman is faster."""
-    return ratio(speeds(runs, OURS, "closed", level), speeds(runs, peer, "closed", level))
+def speed_ratio(runs: Sequence[Run], peer: str, concurrency: int) -> Spread:
+    """Return the ratio of speeds; over 1: Dragoman is faster."""
+    return ratio(speeds(runs, OURS, concurrency), speeds(runs, peer, concurrency))
 
 
 def wait(runs: Sequence[Run], waits: Waits, percent: float) -> float | None:
@@ -102,20 +97,8 @@ def wait(runs: Sequence[Run], waits: Waits, percent: float) -> float | None:
     return percentile(values, percent) if values else None
 
 
-def first_token_ratio(runs: Sequence[Run], peer: str, load: float, percent: float) -> float:
-    """Return the ratio of waits for the first token in an open loop; over 1: Dragoman is faster."""
-    ours, theirs = (wait(select(runs, name, "open", load), first_tokens, percent) for name in (OURS, peer))
-    assert ours is not None
-    assert theirs is not None
-    return theirs / ours
-
-
 def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) -> dict[str, object]:
-    """Return JSON: `ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counted.
-
-    `first_token_ratio[peer][load]` is the other way round, a wait of theirs over ours: over 1 is better for Dragoman,
-    always.
-    """
+    """Return JSON: `ratio[peer][concurrency]` is Dragoman's median over the peer's; `raw` has every run that counts."""
     runs = result.runs
     others = [peer for peer in comparison.peers if peer != OURS]
     ratios = {peer: {str(level): speed_ratio(runs, peer, level) for level in comparison.concurrency} for peer in others}
@@ -124,13 +107,6 @@ def as_json(comparison: Comparison, result: Result, machine: dict[str, object]) 
         "ratio": {peer: {level: of.median for level, of in levels.items()} for peer, levels in ratios.items()},
         "ratio_range": {
             peer: {level: [of.lowest, of.highest] for level, of in levels.items()} for peer, levels in ratios.items()
-        },
-        "first_token_ratio": {
-            peer: {
-                str(load): {f"p{percent}": first_token_ratio(runs, peer, load, percent) for percent in PERCENTS}
-                for load in comparison.loads
-            }
-            for peer in others
         },
         "memory_bytes": {peer: memory and memory._asdict() for peer, memory in result.memory.items()},
         "raw": [_raw(run) for run in runs],
@@ -141,11 +117,9 @@ def _raw(run: Run) -> dict[str, object]:
     waits = {"time_to_first_token_seconds": first_tokens, "inter_token_seconds": inter_token}
     return {
         "peer": run.peer,
-        "loop": run.loop,
-        "level": run.level,
+        "concurrency": run.concurrency,
         "round": run.round,
         "requests": len(run.measured.answers),
-        "requests_per_second": run.requests_per_second,
         "tokens": run.measured.tokens,
         "seconds": run.measured.seconds,
         "tokens_per_second": run.measured.tokens_per_second,

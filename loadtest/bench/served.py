@@ -121,8 +121,7 @@ def main(  # noqa: PLR0913  each is an option of the command
     against: Annotated[
         str,
         typer.Option(
-            help=f"NAME=PROGRAM, NAME one of: {', '.join(CONTENDERS)}. PROGRAM is a Python that has LibreTranslate or "
-            "fxtranslate installed, or translator.js of npm's @browsermt/bergamot-translator."
+            help=f"NAME=PROGRAM, NAME one of: {', '.join(CONTENDERS)}. PROGRAM is a Python that has it installed."
         ),
     ],
     flags: Annotated[list[str] | None, typer.Argument(help="Flags of Dragoman's server, after --.")] = None,

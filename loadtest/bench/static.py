@@ -5,22 +5,17 @@ time to a request's first token is the time until its batch returns.
 """
 
 import itertools
-import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from loadtest.bench.peers import Answer, Measured
-from loadtest.bench.workload import Arrival, Request
+from loadtest.bench.workload import Request
 
 Translate = Callable[[Sequence[Request]], None]
 """Translate one batch, and check that every request got as many tokens as it requested."""
-
-LARGEST_BATCH: Final = 64
-"""The number of slots of Dragoman's engine."""
 
 
 class StaticBatching:
@@ -42,65 +37,6 @@ class StaticBatching:
         with ThreadPoolExecutor(workers) as executor:
             full_until = min(executor.map(lanes.keep_in_flight, shares))
         return Measured(lanes.tokens_until(full_until), full_until - started, lanes.answers())
-
-    def open_loop(self, arrivals: Sequence[Arrival]) -> Measured:
-        """Run an open loop: a free worker takes its share of the waiting requests, up to `LARGEST_BATCH`."""
-        room = WaitingRoom(LARGEST_BATCH)
-        answers: dict[int, Answer] = {}
-        started = time.perf_counter()
-
-        def work() -> None:
-            while numbers := room.take():
-                self._translate([arrivals[number].request for number in numbers])
-                ended = time.perf_counter() - started
-                answers.update({number: Answer(ended - arrivals[number].at) for number in numbers})
-
-        with ThreadPoolExecutor(self._workers) as executor:
-            workers = [executor.submit(work) for _ in range(self._workers)]
-            for number, arrival in enumerate(arrivals):
-                time.sleep(max(0.0, started + arrival.at - time.perf_counter()))
-                room.put(number)
-            room.close()
-        for worker in workers:
-            worker.result()
-        seconds = time.perf_counter() - started
-        tokens = sum(arrival.request.new_tokens for arrival in arrivals)
-        return Measured(tokens, seconds, [answers[number] for number in range(len(arrivals))])
-
-
-class WaitingRoom:
-    """A queue of request numbers that wait for a worker."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.idle = 0
-        """Workers that are here to take something."""
-        self._waiting: deque[int] = deque()
-        self._open = True
-        self._changed = threading.Condition()
-
-    def put(self, number: int) -> None:
-        with self._changed:
-            self._waiting.append(number)
-            self._changed.notify()
-
-    def close(self) -> None:
-        """Close the queue: no more requests will come."""
-        with self._changed:
-            self._open = False
-            self._changed.notify_all()
-
-    def take(self) -> list[int]:
-        """Take at least one and at most `most` numbers, in order of arrival; none when the queue is closed and empty.
-
-        What waits is shared out equally among the workers that are idle, as in a closed loop.
-        """
-        with self._changed:
-            self.idle += 1
-            self._changed.wait_for(lambda: self._waiting or not self._open)
-            share = math.ceil(len(self._waiting) / self.idle)
-            self.idle -= 1
-            return [self._waiting.popleft() for _ in range(min(self._most, share))]
 
 
 class Batch(NamedTuple):

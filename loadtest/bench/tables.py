@@ -7,11 +7,9 @@ from rich.table import Table
 from loadtest.bench.peers import Comparison
 from loadtest.bench.report import (
     PERCENTS,
-    Loop,
     Result,
     Run,
     Waits,
-    first_token_ratio,
     first_tokens,
     inter_token,
     select,
@@ -26,9 +24,7 @@ from loadtest.bench.roster import OURS
 def tables(comparison: Comparison, result: Result) -> Iterator[Table]:
     """Yield the tables; each fits a terminal of 80 columns."""
     yield _speed(comparison, result.runs)
-    yield _waiting(comparison, result.runs, "closed", "In a closed loop", "in flight")
-    if comparison.loads:
-        yield _waiting(comparison, result.runs, "open", "Requests that come by themselves", "load")
+    yield _waiting(comparison, result.runs)
     yield _memory(comparison, result)
 
 
@@ -41,24 +37,18 @@ def _speed(comparison: Comparison, runs: list[Run]) -> Table:
     for level in comparison.concurrency:
         for peer in comparison.peers:
             over = "" if peer == OURS else speed_ratio(runs, peer, level).text(2)
-            table.add_row(str(level), peer, spread(speeds(runs, peer, "closed", level)).text(0), over)
+            table.add_row(str(level), peer, spread(speeds(runs, peer, level)).text(0), over)
     return table
 
 
-def _waiting(comparison: Comparison, runs: list[Run], loop: Loop, title: str, column: str) -> Table:
-    headings = (column, "engine", "first token, ms", "between tokens, ms")
-    table = Table(*headings, *(["p99 ratio"] if loop == "open" else []), show_edge=False)
-    table.title = f"{title}: p50 / p99"
+def _waiting(comparison: Comparison, runs: list[Run]) -> Table:
+    table = Table("in flight", "engine", "first token, ms", "between tokens, ms", show_edge=False)
+    table.title = "p50 / p99"
     table.caption = "engines that do not stream give their first token with their last"
-    if loop == "open":
-        table.caption = f"load: share of each engine's own capacity; p99 ratio: theirs over Dragoman's; {table.caption}"
-    for level in comparison.loads if loop == "open" else comparison.concurrency:
+    for level in comparison.concurrency:
         for peer in comparison.peers:
-            chosen = select(runs, peer, loop, level)
-            cells = [str(level), peer, _milliseconds(chosen, first_tokens), _milliseconds(chosen, inter_token)]
-            if loop == "open" and peer != OURS:
-                cells.append(f"{first_token_ratio(runs, peer, level, 99):.1f}")
-            table.add_row(*cells)
+            chosen = select(runs, peer, level)
+            table.add_row(str(level), peer, _milliseconds(chosen, first_tokens), _milliseconds(chosen, inter_token))
     return table
 
 

@@ -1,12 +1,10 @@
 """The requests that every peer gets; their lengths are the same on every machine. Knows neither engines nor torch."""
 
-import itertools
 import math
 import random
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from model.config import ModelConfig
 
@@ -21,7 +19,6 @@ SOURCE_RATIO: Final = (0.8, 1.25)
 
 # Few requests would make a run at low concurrency a matter of luck.
 _FEWEST_REQUESTS: Final = 64
-_FEWEST_ARRIVALS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,48 +29,23 @@ class Request:
     new_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A request that comes `at` so many seconds, whether or not there is room for it."""
-
-    at: float
-    request: Request
-
-
-class Workload(NamedTuple):
-    """A source of requests."""
-
-    make: Callable[[int, int], list[Request]]
-    """Function of a number of requests and of a seed. Of one seed, more requests begin with the same ones."""
-    mean_tokens: float
-    """Tokens of a request's translation, on average."""
+Workload = Callable[[int, int], list[Request]]
+"""Function of a number of requests and of a seed. Of one seed, more requests begin with the same ones."""
 
 
 def random_words(config: ModelConfig) -> Workload:
     """Return requests of random words for weights that end each at its own length."""
-    return Workload(lambda count, seed: make_requests(count, config, seed), MEAN)
+    return lambda count, seed: make_requests(count, config, seed)
 
 
 def sentences(requests: Sequence[Request]) -> Workload:
     """Return requests that are drawn from these, as often as needed."""
-    mean = statistics.fmean(request.new_tokens for request in requests)
-    return Workload(lambda count, seed: random.Random(seed).choices(requests, k=count), mean)
+    return lambda count, seed: random.Random(seed).choices(requests, k=count)
 
 
 def request_count(concurrency: int, batches: int) -> int:
     """Return the number of requests of a run: whole batches of `concurrency`, so that every batch is full."""
     return concurrency * max(batches, math.ceil(_FEWEST_REQUESTS / concurrency))
-
-
-def poisson_arrivals(rate: float, seconds: float, workload: Workload, seed: int) -> list[Arrival]:
-    """Return requests at `rate` a second for about `seconds`, independent of one another.
-
-    Of one seed, another rate has the same requests, and the same times but for their scale.
-    """
-    requests = workload.make(max(_FEWEST_ARRIVALS, round(rate * seconds)), seed)
-    generator = random.Random(seed)
-    times = itertools.accumulate(generator.expovariate(1.0) for _ in requests)
-    return [Arrival(at / rate, request) for at, request in zip(times, requests, strict=True)]
 
 
 def make_requests(count: int, config: ModelConfig, seed: int) -> list[Request]:

@@ -10,8 +10,8 @@ from loadtest.bench import __main__ as command
 from loadtest.bench import machine
 from loadtest.bench.__main__ import app
 from loadtest.bench.peers import Answer, Comparison, Measured, WrongLength
-from loadtest.bench.report import Loop, Run
 from loadtest.bench.report import Result as Figures
+from loadtest.bench.report import Run
 from model.config import ModelConfig
 from tests.conftest import one_line
 
@@ -28,9 +28,7 @@ class _Measure:
             raise self.error
         self.comparison, self.config = comparison, config
         measured = Measured(50, 1.0, [Answer(0.1, [0.2])])
-        levels: list[tuple[Loop, float]] = [("closed", float(level)) for level in comparison.concurrency]
-        levels += [("open", load) for load in comparison.loads]
-        runs = [Run(peer, loop, level, 1, measured) for peer in comparison.peers for loop, level in levels]
+        runs = [Run(peer, level, 1, measured) for peer in comparison.peers for level in comparison.concurrency]
         return Figures(runs, dict.fromkeys(comparison.peers))
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from loadtest.bench.peers import Peer, WrongLength
 from loadtest.bench.roster import ENTRIES, prepare
-from loadtest.bench.workload import Arrival, make_requests
+from loadtest.bench.workload import make_requests
 from model.quantized_linear import Int8Linear
 from service.engine.modes import MODES
 from tests.conftest import forget_sums
@@ -36,38 +36,34 @@ def _open(name: str, models: Path, mode: str = "fp32") -> Iterator[Peer]:
     "mode", [mode if mode == "int8" else pytest.param(mode, marks=pytest.mark.slow) for mode in MODES]
 )
 def test_dragoman(mode: str, tmp_path: Path) -> None:
-    """In the open loop requests arrive faster than they are done, and do not end in order."""
     if mode == "int8" and not Int8Linear.is_available():
         pytest.skip("no int8 here")
     with _open("dragoman", tmp_path, mode) as peer:
         lengths = peer.lengths([request.source_ids for request in REQUESTS])
         alone = peer.closed_loop(REQUESTS, 1)
         together = peer.closed_loop(REQUESTS, 3)
-        arriving = peer.open_loop([Arrival(0.001 * number, each) for number, each in enumerate(REQUESTS)])
 
     assert lengths == [request.new_tokens for request in REQUESTS]
-    assert alone.tokens == arriving.tokens == ASKED
+    assert alone.tokens == ASKED
     # What is generated while the last requests run out, with places unused, is not counted.
     assert 0 < together.tokens < ASKED
-    for measured in (alone, together, arriving):
+    for measured in (alone, together):
         assert [1 + len(answer.gaps) for answer in measured.answers] == lengths
     # One after the other: no wait is outside of the whole.
     assert sum(answer.first_token_seconds + sum(answer.gaps) for answer in alone.answers) < alone.seconds
-    assert max(answer.first_token_seconds + sum(answer.gaps) for answer in arriving.answers) < arriving.seconds
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_others_in_both_loops(name: str, tmp_path: Path) -> None:
+def test_others(name: str, tmp_path: Path) -> None:
     with _open(name, tmp_path) as peer:
         lengths = peer.lengths([request.source_ids for request in REQUESTS])
         alone = peer.closed_loop(REQUESTS, 1)
         together = peer.closed_loop(REQUESTS, 3)
-        by_themselves = peer.open_loop([Arrival(0.0, request) for request in REQUESTS])
 
     assert name == "transformers" or lengths == [request.new_tokens for request in REQUESTS]
-    assert alone.tokens == by_themselves.tokens == ASKED
+    assert alone.tokens == ASKED
     assert 0 < together.tokens <= ASKED
-    for measured in (alone, together, by_themselves):
+    for measured in (alone, together):
         assert len(measured.answers) == len(REQUESTS)
 
 
@@ -87,11 +83,8 @@ def test_unequal_work_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(weights, "save_random_checkpoint", save_one_that_always_ends)
     refused = pytest.raises(WrongLength, match=rf"{name}: \d+ tokens for")
-    with _open(name, tmp_path) as peer:
-        with refused:
-            peer.closed_loop(REQUESTS, 2)
-        with refused:
-            peer.open_loop([Arrival(0.0, REQUESTS[0])])
+    with _open(name, tmp_path) as peer, refused:
+        peer.closed_loop(REQUESTS, 2)
 
 
 def test_ctranslate2_is_held_to_a_variant(monkeypatch: pytest.MonkeyPatch) -> None:

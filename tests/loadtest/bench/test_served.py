@@ -1,7 +1,6 @@
 """The comparison over HTTP counts what it was given, with a stand-in for both servers."""
 
 import json
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from loadtest.bench.contenders import bergamot, fxtranslate
+from loadtest.bench.contenders import fxtranslate
 from loadtest.bench.served import Run, Served, _closed_loop, _compared, _started, main
 from tests.conftest import one_line
 
@@ -69,20 +68,6 @@ def test_equal_texts_and_bleu_are_of_the_same_lines() -> None:
     assert compared["bleu"]["libretranslate"] < 90
 
 
-ENGINE = """
-export class BatchTranslator {
-  constructor({ registryUrl }) {
-    this.registry = fetch(registryUrl).then((response) => response.json());
-  }
-  async translate({ from, to, text }) {
-    const { model, vocab, lex } = (await this.registry)[from + to];
-    const size = (await (await fetch(model.name)).text()).length;
-    return { target: { text: `${text} ${size === model.size && vocab && lex ? "whole" : "broken"}` } };
-  }
-}
-"""
-
-
 @pytest.fixture
 def firefox_files(tmp_path: Path) -> Path:
     directory = tmp_path / "enpt"
@@ -90,16 +75,6 @@ def firefox_files(tmp_path: Path) -> Path:
     for name in ("model.enpt.intgemm.alphas.bin", "vocab.enpt.spm", "lex.50.50.enpt.s2t.bin"):
         (directory / name).write_text(name)
     return directory
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
-async def test_firefoxs_engine_gets_its_files_from_its_own_server(firefox_files: Path, tmp_path: Path) -> None:
-    module = tmp_path / "translator.mjs"
-    module.write_text(ENGINE)
-    [_, engine] = bergamot(firefox_files, module, []).contenders
-    with _started(engine) as served:
-        run = await _closed_loop(served, ["one", "two"], 2)
-    assert run.texts == ["one whole", "two whole"]
 
 
 NATIVE = """
@@ -123,9 +98,9 @@ async def test_the_native_engine_gets_its_files(firefox_files: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("against", "named"),
     [
-        ("moses=python", "NAME one of: libretranslate, bergamot, fxtranslate"),
-        ("bergamot", "must be NAME=PROGRAM"),
-        ("bergamot=translator.js", "has 0 files like model.enpt"),
+        ("moses=python", "NAME one of: libretranslate, fxtranslate"),
+        ("fxtranslate", "must be NAME=PROGRAM"),
+        ("fxtranslate=python", "has 0 files like model.enpt"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(against: str, named: str, tmp_path: Path) -> None:

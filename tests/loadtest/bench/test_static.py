@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from loadtest.bench.static import Batch, StaticBatching
-from loadtest.bench.workload import Arrival, Request, make_requests
+from loadtest.bench.workload import Request, make_requests
 from tests.loadtest.bench.toy import TOY
 
 REQUESTS = make_requests(7, TOY, seed=0)
@@ -40,38 +40,3 @@ def test_a_closed_loop_waits_for_the_whole_batch() -> None:
     assert min(firsts[:6]) >= 0.06
     assert firsts[6] >= 0.02
     assert not any(answer.gaps for answer in measured.answers)
-
-
-class Coming(list[Arrival]):
-    """The second comes when the first is a batch, however long that takes to start."""
-
-    def __init__(self, arrivals: Iterable[Arrival], batches: Sequence[int]) -> None:
-        super().__init__(arrivals)
-        self._batches = batches
-        self.came = 0
-
-    def __iter__(self) -> Iterator[Arrival]:
-        for arrival in super().__iter__():
-            while self.came and not self._batches:
-                time.sleep(0.001)
-            self.came += 1
-            yield arrival
-
-
-def test_an_open_loop_counts_waits_from_the_arrival() -> None:
-    """The second comes while the only worker is busy with the first."""
-    batches: list[int] = []
-    arrivals = Coming([Arrival(0.0, REQUESTS[0]), Arrival(0.01, REQUESTS[1])], batches)
-
-    def translate(batch: Sequence[Request]) -> None:
-        batches.append(len(batch))
-        time.sleep(0.1)
-
-    measured = StaticBatching(translate, workers=1).open_loop(arrivals)
-    first, second = (answer.first_token_seconds for answer in measured.answers)
-
-    assert batches == [1, 1]
-    assert first >= 0.1
-    assert second >= 0.2 - 0.01
-    assert measured.seconds >= 0.2
-    assert measured.tokens == sum(request.new_tokens for request in REQUESTS[:2])

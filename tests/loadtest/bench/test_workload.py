@@ -1,7 +1,5 @@
 """Requests: the same everywhere, of the lengths that were promised."""
 
-import itertools
-import math
 import statistics
 
 import pytest
@@ -12,13 +10,10 @@ from loadtest.bench.workload import (
     SHORTEST,
     length_word,
     make_requests,
-    poisson_arrivals,
-    random_words,
 )
 from model.config import ModelConfig
 
 SMALL = ModelConfig(vocab_size=8000)
-WORDS = random_words(SMALL)
 
 
 def test_same_seed_same_requests() -> None:
@@ -44,15 +39,3 @@ def test_source_ids_are_a_length_word_and_words_ended_by_eos() -> None:
         assert not {SMALL.pad_id, SMALL.bos_id, SMALL.eos_id} & set(words)
         assert max(words) < SMALL.vocab_size
         assert min(words) > length_word(SMALL, LONGEST)
-
-
-def test_arrivals_have_their_rate() -> None:
-    arrivals = poisson_arrivals(rate=50.0, seconds=400.0, workload=WORDS, seed=0)
-    times = [arrival.at for arrival in arrivals]
-    gaps = [after - before for before, after in itertools.pairwise([0.0, *times])]
-
-    assert len(arrivals) == 20_000
-    assert times[-1] == pytest.approx(400.0, rel=0.03)
-    # Of an exponential distribution, the standard deviation is the mean, and the median is its log 2nd part.
-    assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.03)
-    assert statistics.median(gaps) == pytest.approx(math.log(2) * statistics.mean(gaps), rel=0.03)

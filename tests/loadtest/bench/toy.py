@@ -18,6 +18,4 @@ COMPARISON: Final = Comparison(
     rounds=2,
     concurrency=[1, 4],
     batches=1,
-    loads=[0.5, 0.85],
-    arrival_seconds=40.0,
 )
