@@ -9,7 +9,7 @@ and among others. `model/kernels/int8_transformer.cpp` is the other half.
 import ctypes
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from model.config import Activation, ModelConfig
 from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, Outputs, PlainRows, Queries
 from model.int8_weights import int8_weights
 from model.kernels import library
-from model.kernels.library import Batch, numbers, pointer
+from model.kernels.library import numbers, pointer
 from model.sampling import Sampled
 from model.shortlist import ALL_WORDS
 from model.slot_cache import SlotCache
@@ -31,7 +31,6 @@ KV_DTYPE: Final = torch.bfloat16
 
 # `Epilogue` in model/kernels/compute.h.
 _ACTIVATIONS: Final[dict[Activation, int]] = {"relu": 1, "gelu": 2, "swish": 3}
-_COLUMNS: Final = tuple(f"int8: {name}" for name in Queries._fields)
 
 
 class DecodeScores(NamedTuple):
@@ -147,7 +146,7 @@ class CppTransformer:
         beam's rows are its best extensions: the first child of a row inherits its slot; others take, in their order,
         the lowest slots that had none. The end of a hypothesis ends the block.
         """
-        batch, lists = _batch_of(queries, outputs, beams, plain, (steps, self._eos_id, seconds))
+        batch, lists = library.batch_of(queries, outputs, beams, plain, (steps, self._eos_id, seconds))
         rows, beam_count = batch.rows, batch.beams
         best, logprobs = torch.zeros(steps, rows, dtype=torch.int64), torch.zeros(steps, rows)
         counts = torch.zeros(batch.plain, dtype=torch.int64)
@@ -185,33 +184,3 @@ def _longest(lengths: Tensor, rows: Sequence[int]) -> int:
     """Return the largest length of some rows; 0 if there are none, and without those that do not exist."""
     values = lengths.tolist() if rows else []
     return max((values[row] for row in rows if 0 <= row < len(values)), default=0)
-
-
-def _batch_of(
-    queries: Queries, outputs: Outputs, beams: Beams, plain: PlainRows, block: tuple[int, int, float]
-) -> tuple[Batch, list[Any]]:
-    """Return the batch, and lists that it points into, as into the tensors; raises RuntimeError for other tensors.
-
-    `block` is the number of steps, the id of a hypothesis's end, and the seconds.
-    """
-    rows, plain_rows, beam_count = queries.tokens.numel(), plain.rooms.numel(), beams.rows.shape[0]
-    sampled = plain_rows if plain.temperatures.numel() else 0
-    lists = [numbers(each) for each in outputs]
-    batch = Batch(
-        rows,
-        *(pointer(each, torch.int64, rows, name) for each, name in zip(queries, _COLUMNS, strict=True)),
-        *map(len, outputs),
-        *(ctypes.addressof(each) if each else None for each in lists),
-        beam_count,
-        pointer(beams.rows, torch.int64, 3 * beam_count, "int8: beams"),
-        pointer(beams.totals, torch.float32, rows if beam_count else 0, "int8: totals"),
-        plain_rows,
-        sampled,
-        pointer(plain.rooms, torch.int64, plain_rows, "int8: rooms"),
-        pointer(plain.temperatures, torch.float32, sampled, "int8: temperatures"),
-        pointer(plain.top_ks, torch.int64, sampled, "int8: top_ks"),
-        pointer(plain.top_ps, torch.float32, sampled, "int8: top_ps"),
-        pointer(plain.seeds, torch.int64, sampled, "int8: seeds"),
-        *block,
-    )
-    return batch, lists

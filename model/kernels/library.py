@@ -9,10 +9,14 @@ import re
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int64, c_void_p
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from model.decode_step import Outputs, PlainRows, Queries
+    from model.topk import Beams
 
 
 class Shape(Structure):
@@ -243,6 +247,39 @@ def buffer_of(tensor: Tensor) -> Buffer:
 def numbers(values: Sequence[int]) -> Any:
     """Return whole numbers as an array; None if there are none."""
     return (c_int64 * len(values))(*values) if values else None
+
+
+def batch_of(
+    queries: "Queries", outputs: "Outputs", beams: "Beams", plain: "PlainRows", block: tuple[int, int, float]
+) -> tuple[Batch, list[Any]]:
+    """Return the batch, and lists that it points into, as into the tensors; raises RuntimeError for other tensors.
+
+    `block` is the number of steps, the id of a hypothesis's end, and the seconds.
+    """
+    rows, plain_rows, beam_count = queries.tokens.numel(), plain.rooms.numel(), beams.rows.shape[0]
+    sampled = plain_rows if plain.temperatures.numel() else 0
+    lists = [numbers(each) for each in outputs]
+    batch = Batch(
+        rows,
+        *(
+            pointer(each, torch.int64, rows, f"int8: {name}")
+            for name, each in zip(queries._fields, queries, strict=True)
+        ),
+        *map(len, outputs),
+        *(ctypes.addressof(each) if each else None for each in lists),
+        beam_count,
+        pointer(beams.rows, torch.int64, 3 * beam_count, "int8: beams"),
+        pointer(beams.totals, torch.float32, rows if beam_count else 0, "int8: totals"),
+        plain_rows,
+        sampled,
+        pointer(plain.rooms, torch.int64, plain_rows, "int8: rooms"),
+        pointer(plain.temperatures, torch.float32, sampled, "int8: temperatures"),
+        pointer(plain.top_ks, torch.int64, sampled, "int8: top_ks"),
+        pointer(plain.top_ps, torch.float32, sampled, "int8: top_ps"),
+        pointer(plain.seeds, torch.int64, sampled, "int8: seeds"),
+        *block,
+    )
+    return batch, lists
 
 
 def new_transformer(shape: Shape, weights: dict[str, Tensor], buffers: dict[str, Tensor]) -> int:
