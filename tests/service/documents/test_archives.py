@@ -104,86 +104,53 @@ def _word(body: str, rewrite: Rewrite) -> str:
             id="hyphens are characters",
         ),
         pytest.param(
-            '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr><w:r><w:t>print</w:t></w:r></w:p>',
-            '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr><w:r><w:t>print</w:t></w:r></w:p>',
-            id="code stays",
-        ),
-        pytest.param(
-            "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>",
-            f"<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r>{T}NEW</w:t></w:r></w:ins></w:p>",
-            id="deleted text stays",
-        ),
-        pytest.param(
-            '<w:p><w:r><w:t>page </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE'
-            '</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>may</w:t></w:r>'
-            '<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t> end</w:t></w:r></w:p>',
-            f'<w:p><w:r>{T}PAGE </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE'
-            f'</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r>{T}may</w:t></w:r>'
-            f'<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r>{T} END</w:t></w:r></w:p>',
-            id="a computed field stays as one",
-        ),
-        pytest.param(
-            '<w:p><w:r><w:t>see </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK '
-            '"x"</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>here</w:t></w:r>'
-            '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>',
-            f'<w:p><w:r>{T}SEE </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK '
-            f'"x"</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r>{T}HERE</w:t></w:r>'
-            '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>',
-            id="a link's words are translated",
-        ),
-        pytest.param(
-            "<w:p><w:r><w:t>out</w:t></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>in</w:t></w:r></w:p>"
-            "</w:txbxContent></w:pict></w:r></w:p>",
-            f"<w:p><w:r>{T}OUT</w:t></w:r><w:r><w:pict><w:txbxContent><w:p><w:r>{T}IN</w:t></w:r></w:p>"
-            "</w:txbxContent></w:pict></w:r></w:p>",
-            id="a text box inside a paragraph",
-        ),
-        pytest.param(
             "<w:p><w:r><w:t>a &lt;b&gt; &amp; c &#233;</w:t></w:r></w:p>",
             f"<w:p><w:r>{T}A &lt;B&gt; &amp; C É</w:t></w:r></w:p>",
             id="characters of markup",
-        ),
-        pytest.param(
-            "<w:p><w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent><w:r><w:t>\u2610</w:t></w:r></w:sdtContent>"
-            "</w:sdt><w:r><w:t> tea</w:t></w:r></w:p>",
-            "<w:p><w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent><w:r><w:t>\u2610</w:t></w:r></w:sdtContent>"
-            f"</w:sdt><w:r>{T} TEA</w:t></w:r></w:p>",
-            id="a box to check is an object",
-        ),
-        pytest.param(
-            '<w:p><w:r><w:t>run </w:t></w:r><w:r><w:rPr><w:rStyle w:val="VerbatimChar"/></w:rPr><w:t>ls</w:t></w:r>'
-            "<w:r><w:t> now</w:t></w:r></w:p>",
-            f'<w:p><w:r>{T}RUN </w:t></w:r><w:r><w:rPr><w:rStyle w:val="VerbatimChar"/></w:rPr><w:t>ls</w:t></w:r>'
-            f"<w:r>{T} NOW</w:t></w:r></w:p>",
-            id="words of code stay",
-        ),
-        pytest.param(
-            '<w:p><w:fldSimple w:instr=" HYPERLINK x"><w:r><w:t>here</w:t></w:r></w:fldSimple>'
-            '<w:fldSimple w:instr="DATE"><w:r><w:t>May</w:t></w:r></w:fldSimple></w:p>',
-            f'<w:p><w:fldSimple w:instr=" HYPERLINK x"><w:r>{T}HERE</w:t></w:r></w:fldSimple>'
-            '<w:fldSimple w:instr="DATE"><w:r><w:t>May</w:t></w:r></w:fldSimple></w:p>',
-            id="a simple field may be a link",
-        ),
-        pytest.param(
-            '<w:p><w:r><w:drawing><docPr id="1" name="x" descr="a &quot;cat&quot;"/></w:drawing></w:r></w:p>',
-            '<w:p><w:r><w:drawing><docPr id="1" name="x" descr="A &quot;CAT&quot;"/></w:drawing></w:r></w:p>',
-            id="an alternative text",
-        ),
-        pytest.param(
-            "<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>o</w:t></w:r><w:r><w:t>nce upon</w:t></w:r></w:p>",
-            f"<w:p><w:r><w:rPr><w:b/></w:rPr>{T}O</w:t></w:r><w:r>{T}NCE UPON</w:t></w:r></w:p>",
-            id="a drop cap",
         ),
         pytest.param(
             "<w:p><w:r><w:t>I. part</w:t></w:r></w:p>",
             f"<w:p><w:r>{T}I. </w:t></w:r><w:r>{T}PART</w:t></w:r></w:p>",
             id="typed numbering",
         ),
-        pytest.param("<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", "<w:p><w:r><w:t>12.5</w:t></w:r></w:p>", id="a number"),
     ],
 )
-def test_word(body: str, expected: str, rewrite: Rewrite) -> None:
+def test_runs(body: str, expected: str, rewrite: Rewrite) -> None:
     assert _word(body, rewrite) == expected
+
+
+def _run(text: str, properties: str = "") -> str:
+    return f"<w:r>{properties and f'<w:rPr>{properties}</w:rPr>'}{T}{text}</w:t></w:r>"
+
+
+def _field(instruction: str, result: str) -> str:
+    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'.format
+    head = f"{mark('begin')}<w:r><w:instrText>{instruction}</w:instrText></w:r>{mark('separate')}"
+    return head + _run(result) + mark("end")
+
+
+PARAGRAPHS = {
+    "a number": _run("12.5"),
+    "code stays": f'<w:pPr><w:pStyle w:val="SourceCode"/></w:pPr>{_run("print")}',
+    "words of code stay": _run("«run »") + _run("ls", '<w:rStyle w:val="VerbatimChar"/>') + _run("« now»"),
+    "deleted text stays": f"<w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins>{_run('«new»')}</w:ins>",
+    "a computed field stays as one": f"{_run('«page »')}{_field('DATE', 'may')}{_run('« end»')}",
+    "a link's words are translated": _run("«see »") + _field(' HYPERLINK "x"', "«here»"),
+    "a simple field may be a link": f'<w:fldSimple w:instr=" HYPERLINK x">{_run("«here»")}</w:fldSimple>'
+    f'<w:fldSimple w:instr="DATE">{_run("May")}</w:fldSimple>',
+    "a text box inside a paragraph": f"{_run('«out»')}<w:r><w:pict><w:txbxContent><w:p>{_run('«in»')}</w:p>"
+    "</w:txbxContent></w:pict></w:r>",
+    "a box to check is an object": f"<w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent>{_run('☐')}"
+    f"</w:sdtContent></w:sdt>{_run('« tea»')}",
+    "an alternative text": '<w:r><w:drawing><docPr id="1" name="x" descr="«a &quot;cat&quot;»"/></w:drawing></w:r>',
+    "a drop cap": f"{_run('«o»', '<w:b/>')}{_run('«nce upon»')}",
+}
+
+
+@pytest.mark.parametrize("case", PARAGRAPHS)
+def test_paragraphs(case: str, rewrite: Rewrite) -> None:
+    source, expected = sides(f"<w:p>{PARAGRAPHS[case]}</w:p>")
+    assert _word(source, rewrite) == expected.replace("&QUOT;", "&quot;")
 
 
 def test_styles_and_fonts_of_code_stay(rewrite: Rewrite) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.errors import InvalidRequest
-from tests.service.documents.conftest import Noting, Rewrite, shout
+from tests.service.documents.conftest import Noting, Rewrite, shout, sides
 
 
 def _po(rewrite: Rewrite, message: str) -> tuple[str, str]:
@@ -45,50 +45,52 @@ _UNITS = (
     '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"'
     ' target-language="fr">{}</file></xliff>'
 )
+FOREIGN = "<q:target xmlns:q='urn:q'>n</q:target>"
 
 
 @pytest.mark.parametrize(
-    ("source", "target"),
+    "content",
     [
-        ("<source>a\n b</source>", "<target>A B</target>"),
-        ("<source xml:space='preserve'>a\n b\n</source>", "<target>A\n B\n</target>"),
-        (
-            '<source>a <bpt id="1">b</bpt>c<ept id="1">b</ept></source>',
-            '<target>A <bpt id="1">b</bpt>C<ept id="1">b</ept></target>',
-        ),
-        ('<source>a <mrk mtype="protected">b</mrk></source>', '<target>A <mrk mtype="protected">b</mrk></target>'),
-        ("<source>&lt;b&gt;a&lt;/b&gt; c</source>", "<target>&lt;b&gt;A&lt;/b&gt; C</target>"),
-        (
-            '<source>a. b</source><seg-source><mrk mtype="seg" mid="1">a.</mrk> <mrk mtype="seg" mid="2">b</mrk>'
-            "</seg-source>",
-            '<target><mrk mtype="seg" mid="1">A.</mrk> <mrk mtype="seg" mid="2">B</mrk></target>',
-        ),
-        (
-            '<source>see <x id="START_LINK"/>a<x id="CLOSE_LINK"/></source>',
-            '<target>SEE <x id="START_LINK"/>A<x id="CLOSE_LINK"/></target>',
-        ),
-        ("<source><![CDATA[a <b>b</b> & c]]></source>", "<target><![CDATA[A <b>B</b> & C]]></target>"),
-        ("<source><![CDATA[<b>]]>a &amp; b</source>", "<target><![CDATA[<b>]]>A &amp; B</target>"),
-        ("<source>{n, plural, one {a} other {b}}</source>", ""),
-        ('<source>a <g id="1"></g> b</source>', '<target>A <g id="1"></g> B</target>'),
+        "«a\n b»",
+        '«a» <bpt id="1">b</bpt>«c»<ept id="1">b</ept>',
+        '«a» <mrk mtype="protected">b</mrk>',
+        "&lt;b&gt;«a»&lt;/b&gt; «c»",
+        '«see» <x id="START_LINK"/>«a»<x id="CLOSE_LINK"/>',
+        "<![CDATA[«a» <b>«b»</b> & «c»]]>",
+        "<![CDATA[<b>]]>«a» &amp; «b»",
+        '«a» <g id="1"></g> «b»',
     ],
 )
-def test_units(source: str, target: str, rewrite: Rewrite) -> None:
-    if "xml:space" in source:
-        source = source.replace(" xml:space='preserve'", "")
-        unit, space = '<trans-unit id="1" xml:space="preserve">', "</trans-unit>"
-    else:
-        unit, space = '<trans-unit id="1">', "</trans-unit>"
-    written = rewrite("a.xlf", _UNITS.format(unit + source + space)).decode()
-    assert written == _UNITS.format(unit + source + target + space)
+def test_contents_of_units(content: str, rewrite: Rewrite) -> None:
+    source, target = sides(content)
+    unit = f'<trans-unit id="1"><source>{source}</source>{{}}</trans-unit>'
+    written = rewrite("a.xlf", _UNITS.format(unit.format(""))).decode()
+    assert written == _UNITS.format(unit.format(f"<target>{target}</target>"))
 
 
-def test_elements_of_other_namespaces_are_not_xliff_s(rewrite: Rewrite) -> None:
-    foreign = "<q:target xmlns:q='urn:q'>n</q:target>"
-    unit = f'<trans-unit id="1"><source>a</source>{{}}{foreign}</trans-unit>'
-    segment = '<q:segment xmlns:q="urn:q"><q:source>b</q:source></q:segment>'
-    written = rewrite("a.xlf", _UNITS.format(unit.format("") + segment)).decode()
-    assert written == _UNITS.format(unit.format("<target>A</target>") + segment)
+@pytest.mark.parametrize(
+    ("unit", "target"),
+    [
+        (
+            '<trans-unit id="1" xml:space="preserve"><source>a\n b\n</source>{}</trans-unit>',
+            "<target>A\n B\n</target>",
+        ),
+        (
+            '<trans-unit id="1"><source>a. b</source><seg-source><mrk mtype="seg" mid="1">a.</mrk> <mrk mtype="seg" '
+            'mid="2">b</mrk></seg-source>{}</trans-unit>',
+            '<target><mrk mtype="seg" mid="1">A.</mrk> <mrk mtype="seg" mid="2">B</mrk></target>',
+        ),
+        ('<trans-unit id="1"><source>{{n, plural, one {{a}} other {{b}}}}</source>{}</trans-unit>', ""),
+        (
+            f'<trans-unit id="1"><source>a</source>{{}}{FOREIGN}</trans-unit>'
+            '<q:segment xmlns:q="urn:q"><q:source>b</q:source></q:segment>',
+            "<target>A</target>",
+        ),
+    ],
+    ids=["space", "segments", "cases", "elements of other namespaces"],
+)
+def test_units(unit: str, target: str, rewrite: Rewrite) -> None:
+    assert rewrite("a.xlf", _UNITS.format(unit.format(""))).decode() == _UNITS.format(unit.format(target))
 
 
 def test_an_empty_language_is_filled_in(rewrite: Rewrite) -> None:
