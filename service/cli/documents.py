@@ -16,7 +16,7 @@ import typer
 from service.cli.translate import InputError, Stream, TranslationJob, show_progress
 from service.client import ClientError, Done
 from service.client.events import translations_of
-from service.documents.document import Document, open_document
+from service.documents.document import open_document
 from service.documents.formats import FORMATS, format_of
 from service.documents.heading_anchors import anchors_by_page, page_name
 from service.documents.limits import DocumentLimits
@@ -65,11 +65,9 @@ def are_documents(files: Sequence[Path], output: Path | None) -> bool:
 
 
 def _is_document(path: Path, *, is_written: bool) -> bool:
-    ending = path.suffix[1:].lower()
-    if ending in FORMATS and (FORMATS[ending].is_archive or FORMATS[ending].outputs):
-        return True
+    known = FORMATS.get(path.suffix[1:].lower())
     # Texts are documents, too, but can also be shown as they are translated.
-    return is_written and ending in FORMATS
+    return known is not None and (is_written or known.is_archive or bool(known.outputs))
 
 
 class DocumentCommand:
@@ -91,7 +89,10 @@ class DocumentCommand:
         counts: Counter[str] = Counter()
         done = Finished(output, self._key())
         documents = sorted(_documents_in(path, output))
-        anchors = _linked_anchors(path, documents)
+        pages = [each for each in documents if each.suffix[1:].lower() in _SITE_PAGES]
+        anchors = anchors_by_page(
+            (each.relative_to(path).as_posix(), each.read_text(errors="replace")) for each in pages
+        )
         for found in documents:
             relative = found.relative_to(path)
             if found.suffix[1:].lower() not in FORMATS:
@@ -156,20 +157,16 @@ class DocumentCommand:
             characters = document.count().characters
             self._stream = self._stream or await self._start()
             with show_progress(characters, self._job) as progress, _replaced(output) as temporary:
-                await self._rewrite(document, temporary, progress)
+                rewriting, translations = document.rewrite(temporary), None
+                while (batch := advance(rewriting, translations)) is not None:
+                    translations = await self._translations(batch.texts)
+                    progress(batch.characters)
             for warning in document.report.warnings:
                 typer.echo(f"dragoman: {path.name}: {warning}", err=True)
             if self._options.shows_report:
                 typer.echo("\n".join(f"{path}: {line}" for line in document.report.in_words()), err=True)
         except OSError as error:
             raise InputError(f"{error.filename or path}: {error.strerror}") from None
-
-    async def _rewrite(self, document: Document, output: Path, progress: Callable[[float], None]) -> None:
-        rewriting = document.rewrite(output)
-        translations: Sequence[str] | None = None
-        while (batch := advance(rewriting, translations)) is not None:
-            translations = await self._translations(batch.texts)
-            progress(batch.characters)
 
     async def _translations(self, texts: Sequence[str]) -> list[str]:
         assert self._stream is not None
@@ -201,13 +198,6 @@ class Finished:
     def _hash(self, path: Path, anchors: frozenset[str]) -> str:
         key = self._key + repr(sorted(anchors)) if anchors else self._key
         return hashlib.sha256(key.encode() + path.read_bytes()).hexdigest()
-
-
-def _linked_anchors(directory: Path, documents: Sequence[Path]) -> dict[str, frozenset[str]]:
-    """Return the anchors in pages of Markdown to which others link, by the names of the pages."""
-    pages = [each for each in documents if each.suffix[1:].lower() in _SITE_PAGES]
-    texts = ((each.relative_to(directory).as_posix(), each.read_text(errors="replace")) for each in pages)
-    return anchors_by_page(texts)
 
 
 def _is_converted(path: Path) -> bool:
