@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from service.documents.paragraph import Paragraph, Piece, paragraphs
+from service.documents.paragraph import Piece, paragraphs
 from service.errors import TooLong
 
 _SAMPLE_CHARACTERS: Final = 4_000
@@ -46,20 +46,19 @@ class Count:
 
     def add(self, piece: Piece) -> None:
         """Count a piece, and the paragraphs in it. Raises `TooLong`."""
+        limits = self._limits
         self.pieces += 1
-        if self.pieces > self._limits.max_pieces:
-            raise TooLong("file", f"more than {self._limits.max_pieces} pieces of text")
+        _check(self.pieces, limits.max_pieces, "pieces of text")
         for paragraph in paragraphs([piece]):
-            self._add(paragraph)
+            self.paragraphs += 1
+            self.characters += paragraph.characters
+            if len(self.sample) < _SAMPLE_CHARACTERS:
+                self.sample += f"{paragraph.markup} "
+            _check(self.paragraphs, limits.max_paragraphs, "paragraphs")
+            _check(len(paragraph.markup), limits.max_paragraph_characters, "characters", "a paragraph has ")
+            _check(self.characters, limits.max_characters, "characters")
 
-    def _add(self, paragraph: Paragraph) -> None:
-        self.paragraphs += 1
-        self.characters += paragraph.characters
-        if len(self.sample) < _SAMPLE_CHARACTERS:
-            self.sample += f"{paragraph.markup} "
-        if self.paragraphs > self._limits.max_paragraphs:
-            raise TooLong("file", f"more than {self._limits.max_paragraphs} paragraphs")
-        if len(paragraph.markup) > self._limits.max_paragraph_characters:
-            raise TooLong("file", f"a paragraph has more than {self._limits.max_paragraph_characters} characters")
-        if self.characters > self._limits.max_characters:
-            raise TooLong("file", f"more than {self._limits.max_characters} characters")
+
+def _check(count: int, most: int, what: str, subject: str = "") -> None:
+    if count > most:
+        raise TooLong("file", f"{subject}more than {most} {what}")

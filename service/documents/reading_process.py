@@ -32,24 +32,21 @@ class ReadingProcess:
 
         Raises `InvalidRequest`, `TooLong`, `UnsupportedFormat`, `InsufficientStorage`.
         """
-        assert self._process.stdin is not None
+        source, sink = self._process.stdout, self._process.stdin
+        assert source is not None
+        assert sink is not None
         try:
             if translations is not None:
-                self._process.stdin.write(frame(list(translations)))
-                await self._process.stdin.drain()
-            seconds = self._order.limits.max_processor_seconds * _SLOWER
-            found = await asyncio.wait_for(self._answer(), seconds)
+                sink.write(frame(list(translations)))
+                await sink.drain()
+            async with asyncio.timeout(self._order.limits.max_processor_seconds * _SLOWER):
+                (size,) = HEADER.unpack(await source.readexactly(HEADER.size))
+                found: Answer = decode_answer(await source.readexactly(size))
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             raise await self._death() from None
         if isinstance(found, Refused):
             raise found.to_error()
         return found
-
-    async def _answer(self) -> Answer:
-        assert self._process.stdout is not None
-        header = await self._process.stdout.readexactly(HEADER.size)
-        answer: Answer = decode_answer(await self._process.stdout.readexactly(HEADER.unpack(header)[0]))
-        return answer
 
     async def _death(self) -> ServiceError:
         """Return the error for a process that ended, or did not answer in time."""
