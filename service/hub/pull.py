@@ -58,9 +58,9 @@ class Download(NamedTuple):
 class Hub:
     """Public models: their sources, and the cache of pulled ones."""
 
-    def __init__(self, options: HubOptions, store: Store | None = None) -> None:
+    def __init__(self, options: HubOptions) -> None:
         self._options = options
-        self._store = Store() if store is None else store
+        self._store = Store()
 
     def pull(self, name: HubName, importer: Import, progress: Progress, *, refresh: bool = True) -> Path:
         """Return the checkpoint of a name, downloading and importing it if necessary.

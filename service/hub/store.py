@@ -36,10 +36,10 @@ class Sizes(NamedTuple):
 
 
 class Store:
-    """A directory of pulled models. Hidden directories in it hold downloads under way and locks."""
+    """The directory of pulled models. Hidden directories in it hold downloads under way and locks."""
 
-    def __init__(self, root: Path | None = None) -> None:
-        self._root = user_cache() / "hub" if root is None else root
+    def __init__(self) -> None:
+        self._root = user_cache() / "hub"
 
     def entries(self) -> Sequence[Entry]:
         """List the pulled models by name, the newest of each name first."""

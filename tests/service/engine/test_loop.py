@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from model.beam_search import Extension
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
 from service.engine.generation_request import Beam, Sampling
 from service.engine.loop import LONG_BLOCK, SHORT_BLOCK, EngineLoop
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, Submit, TokenReport
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from service.engine.sequences.rows import StepResult
-from service.engine.sequences.single import SingleSequence
 from tests.generation_requests import generation_request
 
 EOS = 2
@@ -127,24 +124,6 @@ def test_a_failed_step_fails_its_own_requests_and_the_loop_lives(error: Exceptio
     assert [report.failed for report in channel.reports if report.failed] == [[1, 2]]
     assert channel.tokens(3) == [5, EOS]
     assert channel.reports[-1].stats.slots_used == 0
-
-
-def test_a_request_whose_tokens_cannot_be_taken_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine lives, the others go on, and the slot is free."""
-    take = SingleSequence.advance
-
-    def fail_at_the_third(self: SingleSequence, extensions: list[Extension]) -> StepResult:
-        if extensions[0].choice.token == 7 and len(self._request.prompt.source_ids) == 5:
-            raise IndexError("a bug of ours")
-        return take(self, extensions)
-
-    monkeypatch.setattr(SingleSequence, "advance", fail_at_the_third)
-    commands: list[Command] = [_submit(number, length, candidates=1) for number, length in ((1, 4), (2, 5))]
-    channel = _run(ScriptedRunner(), commands, [], [], [_submit(3, 3)], slots=2)
-    assert [report.failed for report in channel.reports if report.failed] == [[1]]
-    assert channel.tokens(1) == [5, 6]
-    assert channel.tokens(2) == [5, 6, 7, 8, 9, EOS]
-    assert channel.tokens(3) == [5, 6, 7, EOS]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ def server() -> Iterator[FileServer]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "hub")
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return Store()
 
 
 @pytest.fixture(autouse=True)

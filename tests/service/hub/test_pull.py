@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     def pull(self, *, refresh: bool = True, offline: bool = False, progress: Progress | None = None) -> Path:
         options = HubOptions(offline, argos_index=self.options.argos_index)
-        return Hub(options, self.store).pull(NAME, self.importer, progress or Progress(), refresh=refresh)
+        return Hub(options).pull(NAME, self.importer, progress or Progress(), refresh=refresh)
 
     def publish(self, *versions: str) -> None:
         entries = [argos_entry("en", "de", version, f"{self.server.url}/{version}") for version in versions]
@@ -178,7 +178,7 @@ def test_a_disk_that_has_no_room_is_noticed_before_the_download(
 
 def test_files_are_given_to_an_import_elsewhere_even_if_the_model_is_here(setting: Setting) -> None:
     setting.pull()
-    with Hub(setting.options, setting.store).files(NAME, Progress()) as download:
+    with Hub(setting.options).files(NAME, Progress()) as download:
         assert download.path.read_bytes() == PACKAGE
         assert download.origin.name == "argos:en-de"
     assert not download.path.exists()

@@ -8,8 +8,7 @@ import torch
 
 from model.attention import padding_mask
 from model.config import ModelConfig
-from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, PlainRows, Queries
-from model.decoding import greedy_decode
+from model.decode_step import NO_OUTPUTS, NO_PLAIN_ROWS, Queries
 from model.slot_cache import SlotCache
 from model.topk import NO_BEAMS, Beams
 from service.engine.batching import ONE_STEP, Block, SourceBatch, StepBatch, StepScores, extensions_of
@@ -154,22 +153,6 @@ def test_a_row_that_has_ended_leaves_its_slot_alone(config: ModelConfig, device:
     second = runner.decode(_batch([1, 1], 0, Block(4, math.inf))._replace(queries=queries))
     assert second.tokens[:, 0].tolist() == expected[2:6, 0].tolist()
     assert second.tokens[:, 1].tolist() == expected[4:8, 1].tolist()
-
-
-def test_sampled_rows_of_a_block_are_those_of_single_steps(config: ModelConfig, device: torch.device) -> None:
-    options = PlainRows(
-        torch.full((3,), 50), torch.tensor([0.0, 1.0, 0.8]), torch.tensor([0, 0, 5]), torch.ones(3), torch.arange(3)
-    )
-    stepwise, tokens, expected = _runner(config, device), [1, 1, 1], []
-    for position in range(6):
-        scores = stepwise.decode(_batch(tokens, position)._replace(plain=options))
-        tokens = scores.tokens[0].tolist()
-        expected.append(tokens)
-    block = _runner(config, device).decode(_batch([1, 1, 1], 0, Block(6, math.inf))._replace(plain=options))
-    assert block.tokens.tolist() == expected
-    greedy = _one_by_one(_runner(config, device), 3, 6).tokens
-    assert block.tokens[:, 0].tolist() == greedy[:, 0].tolist()
-    assert block.tokens[:, 1].tolist() != greedy[:, 1].tolist()
 
 
 def test_no_further_step_without_time(config: ModelConfig, device: torch.device) -> None:
@@ -328,10 +311,3 @@ def test_self_attention_has_the_biases_of_relative_positions(config: ModelConfig
     for place, scores in enumerate(found):
         assert scores.self_attention is not None
         torch.testing.assert_close(scores.self_attention[0], expected[:, place, : place + 1], rtol=1e-4, atol=1e-5)
-
-
-def test_relative_positions(config: ModelConfig, device: torch.device) -> None:
-    """Biases of attention are added to the masks that this runner has."""
-    config = config.model_copy(update={"positions": "relative", "norm": "rms", "biases": False})
-    scores = _one_by_one(_runner(config, device), 3, 8)
-    assert scores.tokens.T.tolist() == greedy_decode(random_model(config), SOURCES, 8)
