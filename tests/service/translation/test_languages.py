@@ -56,11 +56,6 @@ async def test_a_language_may_be_its_own_target(translator: Translator, pool: No
         translator.start(["Wo ist der Bahnhof?"], "de", "de", TranslationOptions(target_prefix="Wo"))
 
 
-def test_a_text_that_cannot_be_translated_into_the_target_is_refused(translator_of: Of) -> None:
-    with pytest.raises(InvalidRequest, match=r"^source: the text is in fr, which cannot be translated into de$"):
-        translator_of("en-fr", "en-de").start(["Où est la gare ?"], "auto", "de", TranslationOptions())
-
-
 @pytest.mark.parametrize("text", ["This is a cat in the house.", "12", ""])
 async def test_a_text_in_a_source_only_language_is_copied(translator_of: Of, pool: NotedPool, text: str) -> None:
     translation = translator_of("en-fr").start([text], "auto", "en-GB", TranslationOptions())
@@ -73,20 +68,26 @@ async def test_a_text_in_a_source_only_language_is_copied(translator_of: Of, poo
     assert not pool.requests
 
 
-@pytest.mark.parametrize("text", ["Où est la gare ?", "Menu"])
-def test_a_source_only_language_is_refused_as_target(translator_of: Of, text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^source: the text is in fr, which cannot be translated into en$"):
-        translator_of("en-fr").start([text], "auto", "en", TranslationOptions())
-
-
 def test_translated_targets_come_before_copied_ones(translator_of: Of) -> None:
     """Argos calls the Portuguese of Brazil `pb`."""
     assert translator_of("pb-en", "en-pt").direction("auto", "pt-BR") == ("auto", "pt")
 
 
-def test_a_text_in_no_known_language_is_refused(translator_of: Of) -> None:
-    with pytest.raises(InvalidRequest, match=r"^source: the text is in pt, which cannot be translated into fr$"):
-        translator_of("en-fr").start(["Yes.", "Onde fica a estação?"], "auto", "fr", TranslationOptions())
+@pytest.mark.parametrize(
+    ("directions", "text", "target", "language"),
+    [
+        (["en-fr", "en-de"], "Où est la gare ?", "de", "fr"),
+        (["en-fr"], "Où est la gare ?", "en", "fr"),
+        (["en-fr"], "Menu", "en", "fr"),
+        (["en-fr"], "Onde fica a estação?", "fr", "pt"),
+    ],
+)
+def test_a_text_that_cannot_be_translated_into_the_target_is_refused(
+    translator_of: Of, directions: list[str], text: str, target: str, language: str
+) -> None:
+    message = f"^source: the text is in {language}, which cannot be translated into {target}$"
+    with pytest.raises(InvalidRequest, match=message):
+        translator_of(*directions).start(["Yes.", text], "auto", target, TranslationOptions())
 
 
 async def test_a_text_in_no_known_language_may_be_copied(translator_of: Of, pool: NotedPool) -> None:
