@@ -42,7 +42,13 @@ def _assert_found(arrivals: Arrivals, number: int, expected: list[Hypothesis], l
 
 
 @pytest.mark.parametrize(
-    ("beam", "slots", "length_penalty"), [(2, 2, 1.0), (4, 9, 0.0), (4, 64, 1.0), (4, 9, 1.8), (7, 16, 0.6)]
+    ("beam", "slots", "length_penalty"),
+    [
+        (2, 2, 1.0),
+        (4, 9, 0.0),
+        (7, 16, 0.6),
+        *(pytest.param(4, *each, marks=pytest.mark.slow) for each in [(64, 1.0), (9, 1.8)]),
+    ],
 )
 def test_beams(run: Run, config: ModelConfig, beam: int, slots: int, length_penalty: float) -> None:
     texts = sources(24)
@@ -61,7 +67,7 @@ def test_beams(run: Run, config: ModelConfig, beam: int, slots: int, length_pena
 
 def test_beams_of_every_width_beside_greedy_and_sampled_requests(run: Run, config: ModelConfig) -> None:
     """Five kinds in one batch, with cancelled beams between them."""
-    texts, model = sources(60), random_model(config)
+    texts, model = sources(35), random_model(config)
     kinds = [
         generation_request([], LIMIT),
         generation_request([], LIMIT, Sampling(temperature=1.0, seed=4)),

@@ -90,7 +90,7 @@ def requests(engine: Engine) -> dict[int, GenerationRequest]:
         generation_request([], LIMIT, beam=Beam(2), forced_ids=prefix),
         generation_request([], LIMIT, beam=Beam(4, alternatives=3)),
     ]
-    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 49]]
+    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 33]]
     return {number: changed(kinds[number % len(kinds)], source_ids=source) for number, source in enumerate(sources)}
 
 
@@ -134,7 +134,7 @@ def test_from_a_second_engine(engine: Engine, requests: dict[int, GenerationRequ
     """The rest is the same wherever the first engine died, and whatever else the second one generates."""
     whole = engine.run(requests, seed=1)
     generator = random.Random(0)
-    for _ in range(3):
+    for _ in range(2):
         sent = {number: generator.randrange(len(ids)) for number, ids in whole.tokens.items()}
         continued = {number: _continued(requests[number], whole.tokens[number], sent[number]) for number in sent}
         rest = engine.run(continued, seed=3)
@@ -153,7 +153,7 @@ def _continued(request: GenerationRequest, ids: list[int], sent: int) -> Generat
 def test_any_draft_gives_the_same_bits(engine: Engine, inspect: dict[str, Any]) -> None:
     """Greedy and sampled, from the start and behind a forced prefix, together and alone."""
     generator = random.Random(3)
-    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 24]]
+    sources = [engine.tokenizer.encode(text) for text in SENTENCES[:: len(SENTENCES) // 16]]
     plain = {
         number: generation_request(
             source, LIMIT, Sampling(1.0, 20, 0.9, 5) if number % 3 == 2 else Sampling(), **inspect

@@ -22,7 +22,7 @@ def _requests(beam: Beam, sampling: Sampling) -> list[GenerationRequest]:
             # Much of each source, so that it is looked at in time.
             terms=[GivenTerm(0, len(source) // 2, GIVEN[0]), GivenTerm(len(source) // 2, len(source), GIVEN[1])],
         )
-        for source in sources(12)
+        for source in sources(8)
     ]
 
 
@@ -59,11 +59,14 @@ def test_each_term_comes_once(config: ModelConfig, run: Run, beam: Beam, samplin
     assert complete > 0
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("beam", "sampling"), KINDS)
-def test_they_survive_the_death_of_an_engine(config: ModelConfig, run: Run, beam: Beam, sampling: Sampling) -> None:
+def test_they_survive_the_death_of_an_engine(
+    config: ModelConfig, run: Run, beam: Beam, sampling: Sampling, every: int
+) -> None:
     request = _requests(beam, sampling)[0]
     whole = run(config, [Submit(0, request, 0.0)], slots=3, seed=0).reports[0]
-    for cut in range(1, len(whole)):
+    for cut in range(1, len(whole), every):
         sent = [token.token_id for token in whole[:cut]]
         forced = sent if beam.size == 1 else []
         terms = [token.term for token in whole[:cut]]

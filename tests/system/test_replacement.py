@@ -106,7 +106,7 @@ def _kill(pids: Sequence[int]) -> None:
 )
 async def test_without_any_engine_streams_pause_and_new_ones_wait(two: Damaged, rounds: int, streams: int) -> None:
     """All engines and the fork server die under half of the streams, and the others begin while there is none."""
-    server, work = two.server, _work(streams, sentences=30)
+    server, work = two.server, _work(streams, sentences=20)
     early, late = work[::2], work[1::2]
     async with server.client(timeout=100) as client:
         expected = await _texts(client, early), await _texts(client, late)
@@ -147,7 +147,7 @@ async def test_an_engine_killed_every_other_second_loses_nothing(two: Damaged) -
 
 
 async def test_three_deaths_in_a_row_are_nobodys_fault(one: Damaged) -> None:
-    server, work = one.server, _work(12, sentences=30)
+    server, work = one.server, _work(12, sentences=20)
     before = server.metric("dragoman_engine_restarts_total")
     async with server.client(timeout=100) as client:
         expected = await _texts(client, work)
@@ -197,7 +197,7 @@ async def test_streams_leave_a_replica_that_is_not_back_at_once(two: Damaged) ->
 async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(two: Damaged) -> None:
     """The checkpoint is copied anew, while everything that has it in memory dies and streams run and begin."""
     server, model = two
-    work = _work(8, sentences=60)
+    work = _work(8, sentences=40)
     early, late = work[::2], work[1::2]
     await asyncio.to_thread(server.wait_for_metric, "dragoman_engine_ready", 2, seconds=60)
     async with server.client(timeout=100) as client:
@@ -222,7 +222,7 @@ async def test_other_weights_are_never_run_under_the_tokenizer_that_was_read(one
     original = config.read_bytes()
     reason = "its files have changed since the server read them"
     request = {"q": "I see a cat.", "source": "en", "target": "fr"}
-    text = " ".join(SENTENCES * 4)
+    text = " ".join(SENTENCES * 2)
     async with server.client(timeout=100) as client:
         expected = await _texts(client, [(text, {})])
         running = asyncio.create_task(_texts(client, [(text, {})]))

@@ -15,10 +15,10 @@ from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
 from service.errors import ServiceError
 
-_SIZE = 38_000
+_SIZE = 19_000
 _MOST_GROWTH = 3.0
 """Twice the size takes twice the time; quadratic time would be four times as much."""
-_FEW_SECONDS = 0.05
+_FEW_SECONDS = 0.02
 _TRIES = 4
 
 

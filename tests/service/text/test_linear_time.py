@@ -17,7 +17,8 @@ def _steps(text: str, kind: str) -> int:
     return steps_of(lambda: [*WORK[kind](text, Splitter(fits))])
 
 
-@pytest.mark.parametrize("kind", WORK)
+# Text is split in HTML, too.
+@pytest.mark.parametrize("kind", ["html", "placed tags", pytest.param("text", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: ascii(pattern[:12]))
 def test_twice_the_text_takes_twice_the_steps(pattern: str, kind: str) -> None:
     text = repeat(pattern, _CHARACTERS)
@@ -35,7 +36,7 @@ def test_the_model_s_limit_is_tried_on_few_characters(pattern: str) -> None:
         tried += len(segment.model_input().text)
         return fits(segment)
 
-    text = repeat(pattern, 40_000)
+    text = repeat(pattern, 20_000)
     assert "".join(segment.text for segment in Splitter(noted).split(text, "en")) == text
     assert tried < 10 * len(text)
 
