@@ -98,6 +98,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
 """The type of each function's result, and those of its arguments."""
 
 _loaded: dict[str, Any] = {}
+_COLUMNS: Final = tuple(f"int8: {name}" for name, *_ in Batch._fields_[1:6])
+"""How messages name the columns of a step's queries."""
 _lent: list[Tensor] = []
 """What the library reads at any time."""
 
@@ -261,10 +263,7 @@ def batch_of(
     lists = [numbers(each) for each in outputs]
     batch = Batch(
         rows,
-        *(
-            pointer(each, torch.int64, rows, f"int8: {name}")
-            for name, each in zip(queries._fields, queries, strict=True)
-        ),
+        *(pointer(each, torch.int64, rows, name) for each, name in zip(queries, _COLUMNS, strict=True)),
         *map(len, outputs),
         *(ctypes.addressof(each) if each else None for each in lists),
         beam_count,
