@@ -1,9 +1,10 @@
-"""The variants of the C++ operators, one after the other."""
+"""The variants of the C++ operators, one after the other, and what serves without them."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from model import kernels
 from model.kernels import library
 
 
@@ -15,3 +16,12 @@ def variant(request: pytest.FixtureRequest) -> Iterator[str]:
     library.choose_variant(request.param)
     yield str(request.param)
     library.choose_variant(best)
+
+
+@pytest.fixture(params=["operators", "fallback"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with the C++ operators, then with PyTorch's in their place."""
+    if request.param == "fallback":
+        monkeypatch.setattr(kernels, "load", lambda: False)
+    else:
+        request.getfixturevalue("operators")

@@ -20,14 +20,23 @@ from model.checkpoint_config import (
 )
 from model.config import ModelConfig
 from model.int8_weights import int8_weights
+from model.shortlist import Shortlist
 from model.tokenizer import Tokenizer
 from tests.conftest import forget_sums, random_model
 from tests.shortlists import random_shortlist
 
+ENGLISH_FRENCH = (Direction(source="en", target="fr"),)
+
+
+def _save_with_shortlist(directory: Path, config: ModelConfig, tokenizer: Tokenizer) -> Shortlist:
+    described, shortlist = CheckpointConfig(directions=ENGLISH_FRENCH, model=config), random_shortlist(config)
+    save_checkpoint(directory, described, random_model(config).state_dict(), tokenizer, shortlist=shortlist)
+    return shortlist
+
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> Path:
-    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    described = CheckpointConfig(directions=ENGLISH_FRENCH, model=config)
     save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, torch.float32)
     return tmp_path
 
@@ -56,9 +65,7 @@ def test_no_random_numbers_are_drawn(checkpoint: Path) -> None:
 
 
 def test_a_shortlist_is_read_as_it_was_written(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
-    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
-    shortlist = random_shortlist(config)
-    save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, shortlist=shortlist)
+    shortlist = _save_with_shortlist(tmp_path, config, tokenizer)
     assert load_config(tmp_path).has_shortlist
     loaded = load_shortlist(tmp_path)
     assert loaded is not None
@@ -86,9 +93,7 @@ def test_without_a_shortlist_there_is_none(checkpoint: Path) -> None:
 def test_a_shortlist_of_another_kind(
     tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer, changes: dict[str, torch.Tensor], problem: str
 ) -> None:
-    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
-    shortlist = random_shortlist(config)
-    save_checkpoint(tmp_path, described, random_model(config).state_dict(), tokenizer, shortlist=shortlist)
+    shortlist = _save_with_shortlist(tmp_path, config, tokenizer)
     path = tmp_path / "shortlist.safetensors"
     save_file(shortlist._asdict() | changes, path)
     sums = load_config(tmp_path).sha256 | {path.name: sha256_of(path)}
@@ -163,7 +168,7 @@ def test_matrices_in_int8_have_scales(unverified: Path) -> None:
 
 def test_weights_are_stored_in_int8(tmp_path: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:
     """The integers, and so the engine's int8 layers, are those that the unrounded matrices would give."""
-    described = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
+    described = CheckpointConfig(directions=ENGLISH_FRENCH, model=config)
     model = random_model(config)
     for name in ("int8", "float32"):
         save_checkpoint(tmp_path / name, described, model.state_dict(), tokenizer, getattr(torch, name))

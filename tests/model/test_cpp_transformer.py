@@ -185,17 +185,22 @@ def test_no_rows_are_refused() -> None:
         side.decode(none, none, none, none)
 
 
+def _both(model: Transformer, sources: list[Tensor], slots: list[int]) -> tuple[Side, Transformer, SlotCache]:
+    """Return a model in C++ and in PyTorch with its cache, both with these sources encoded."""
+    side = Side(model)
+    cache = SlotCache(model.config, slots=SLOTS, max_source_length=20, max_target_length=20)
+    side.encode(sources, slots)
+    for name in ("source_keys", "source_values"):
+        cache.buffers()[name].copy_(side.cache.buffers()[name])
+    return side, _with_int8_linears(model), cache
+
+
 def test_alignment_is_what_the_last_layer_looks_at() -> None:
     config = fused_config()
-    model = random_model(config)
-    side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
-    plain = _with_int8_linears(model)
     sources = random_sources(3, config)
     lengths = torch.tensor([len(source) for source in sources])
     slots = torch.arange(3)
-    side.encode(sources, slots.tolist())
-    for name in ("source_keys", "source_values"):
-        cache.buffers()[name].copy_(side.cache.buffers()[name])
+    side, plain, cache = _both(random_model(config), sources, slots.tolist())
     tokens = torch.tensor([3, 4, 5])
     scores = side.cpp.decode(Queries(tokens, slots * 0, slots, slots, lengths), NO_OUTPUTS._replace(alignment=[0, 2]))
     layer = plain.decoder[-1]
@@ -224,13 +229,8 @@ def test_self_attention_is_what_each_layer_looks_at() -> None:
     """Rows of two slots at several positions each see their own slot up to their own position; others are not
     returned."""
     config = fused_config()
-    model = random_model(config)
-    side, cache = Side(model), SlotCache(config, slots=SLOTS, max_source_length=20, max_target_length=20)
-    plain = _with_int8_linears(model)
     sources = random_sources(2, config)
-    side.encode(sources, [4, 1])
-    for name in ("source_keys", "source_values"):
-        cache.buffers()[name].copy_(side.cache.buffers()[name])
+    side, plain, cache = _both(random_model(config), sources, [4, 1])
     tokens, positions = torch.tensor([1, 50, 60, 70, 1]), torch.tensor([0, 1, 2, 3, 0])
     slots = torch.tensor([4, 4, 4, 4, 1])
     lengths = torch.tensor([len(sources[0])] * 4 + [len(sources[1])])

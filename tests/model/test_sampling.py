@@ -11,14 +11,6 @@ from model.kernels import library
 from model.sampling import SamplingParameters, greedy, gumbel_noise, noise_states, sample
 
 
-@pytest.fixture(params=["operators", "fallback"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "fallback":
-        monkeypatch.setattr(kernels, "load", lambda: False)
-    else:
-        request.getfixturevalue("operators")
-
-
 def _parameters(rows: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> SamplingParameters:
     return SamplingParameters(
         torch.full((rows,), temperature),

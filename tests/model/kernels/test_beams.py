@@ -6,13 +6,7 @@ import torch
 from model import kernels
 from model.topk import largest
 
-
-@pytest.fixture(params=["operators", "fallback"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "fallback":
-        monkeypatch.setattr(kernels, "load", lambda: False)
-    else:
-        request.getfixturevalue("operators")
+pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.mark.parametrize(("vocab", "count"), [(1000, 8), (64, 64), (5, 8), (131, 32), (1, 1)])

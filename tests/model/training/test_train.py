@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,18 +69,28 @@ def test_continues_from_a_checkpoint_on_other_data(experiment: TrainConfig, tmp_
         train(second.model_copy(update={"start_from": tmp_path / "nowhere"}), tmp_path, tmp_path / "fourth")
 
 
+def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[Trainer], object]) -> None:
+    """Call `act` right after the step of this number."""
+
+    def stepping(self: Trainer, batches: Sequence[Batch]) -> None:
+        train_step(self, batches)
+        if self.step == number:
+            act(self)
+
+    train_step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", stepping)
+
+
+def _terminate(trainer: Trainer) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
 def test_an_interrupted_run_goes_on_where_it_was(experiment: TrainConfig, tmp_path: Path) -> None:
     """SIGTERM saves; the same call resumes, and the end is that of a run that was never interrupted."""
     config = with_options(experiment, warmup_steps=5, max_steps=20, validate_every=7)
-
-    def stop_at_step_12(self: Trainer, batches: Sequence[Batch]) -> None:
-        if self.step == 11:
-            signal.raise_signal(signal.SIGTERM)
-        train_step(self, batches)
-
-    train_step, handler = Trainer.train_step, signal.getsignal(signal.SIGTERM)
+    handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train_step", stop_at_step_12)
+        _at_step(patch, 12, _terminate)
         train(config, tmp_path, tmp_path / "run")
     assert signal.getsignal(signal.SIGTERM) is handler
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
@@ -193,15 +203,8 @@ def test_a_flat_run_decays_on_request_and_is_over_then(
 ) -> None:
     run = tmp_path / "run"
     flat = with_options(experiment, schedule="flat", decay=0.2, warmup_steps=5, max_steps=10**6)
-
-    def stop_at_step_40(self: Trainer, batches: Sequence[Batch]) -> None:
-        if self.step == 39:
-            signal.raise_signal(signal.SIGTERM)
-        train_step(self, batches)
-
-    train_step = Trainer.train_step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train_step", stop_at_step_40)
+        _at_step(patch, 40, _terminate)
         train(flat, tmp_path, run, RunOptions(workers=0))
     train(flat, tmp_path, run, RunOptions(workers=0, decay_now=True, minutes=minutes))
     done = torch.load(run / "state.pt", weights_only=True)["progress"]["step"]
@@ -223,14 +226,11 @@ def test_weights_that_cannot_be_validated_replace_nothing(
 ) -> None:
     """The last step before a validation ruins them: no loss of training has shown it yet."""
 
-    def ruin_at_step_10(self: Trainer, batches: Sequence[Batch]) -> None:
-        train_step(self, batches)
-        if self.step == 10:
-            with torch.no_grad():
-                self.averaged_model().embedding.weight.fill_(torch.inf)
+    def ruin(trainer: Trainer) -> None:
+        with torch.no_grad():
+            trainer.averaged_model().embedding.weight.fill_(torch.inf)
 
-    train_step = Trainer.train_step
-    monkeypatch.setattr(Trainer, "train_step", ruin_at_step_10)
+    _at_step(monkeypatch, 10, ruin)
     with pytest.raises(TrainingError, match="validation loss is nan at step 10"):
         train(with_options(experiment, validate_every=5), tmp_path, tmp_path / "run")
     assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["progress"]["step"] == 5
@@ -247,16 +247,13 @@ def test_a_disk_that_fills_up_ends_a_run_with_one_line(
     prepare(config, tmp_path, tmp_path / "pack")
     run = disk.path / "run"
 
-    def fill_up_at_step_10(self: Trainer, batches: Sequence[Batch]) -> None:
-        train_step(self, batches)
-        if self.step == 10:
-            with (run / "log.csv").open("a") as log:
-                log.write(" " * (4096 - (run / "log.csv").stat().st_size % 4096))  # no room in its last block
-            disk.fill()
+    def fill_up(trainer: Trainer) -> None:
+        with (run / "log.csv").open("a") as log:
+            log.write(" " * (4096 - (run / "log.csv").stat().st_size % 4096))  # no room in its last block
+        disk.fill()
 
-    train_step = Trainer.train_step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train_step", fill_up_at_step_10)
+        _at_step(patch, 10, fill_up)
         with pytest.raises(
             (OSError, TrainingError), match=r"^[^\n]*/run/[a-z.]+ cannot be written: [^\n]*; free some "
         ):
