@@ -19,9 +19,10 @@ _LONGEST_CHUNK: Final = 2000  # characters
 _LONGEST_SPLIT: Final = 4000  # characters; sentencex takes quadratic time, and longer chunks cannot be cut
 # sentencex 1.1 panics on a capital, a space of several bytes, and a full stop: "vitamin B\u00a0."
 _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
-# It splits at each full stop of J.-P. and J.-C.; the last one of av. J.-C. may end a sentence.
-_INITIALS: Final = regex.compile(
-    r"(?<!\w)(?P<first>\p{Lu})\.-(?P<second>\p{Lu})\.(?P<ends>(?<=\b(?:avant|av\.|après|apr?\.)\s.{5})(?=\s+\p{Lu}))?"
+# It splits at these full stops, too; the last one of av. J.-C. may end a sentence.
+_ABBREVIATION: Final = regex.compile(
+    r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
+    r"|\b(?:p\.\s?ex|c\.-à-d)\.|\b(?:lun|mar|mer|jeu|ven|sam|dim)\.(?=\s(?:au|à|et)\s)"
 )
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a
@@ -81,10 +82,7 @@ def sentence_ends(chunk: str, language: str) -> Iterator[int]:
 
 def _sentence_lengths(chunk: str, language: str) -> list[int]:
     chunk = _WIDE_SPACE_BEFORE_FULL_STOP.sub(" ", chunk)
-    if ".-" in chunk:
-        chunk = _INITIALS.sub(
-            lambda found: f"{found['first']}_-{found['second']}{'_' if found['ends'] is None else '.'}", chunk
-        )
+    chunk = _ABBREVIATION.sub(lambda found: found[0].replace(".", "_"), chunk)
     try:
         return [len(part) for part in split_sentences(language, chunk)]
     except BaseException as panic:

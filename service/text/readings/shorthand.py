@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
+from service.text.readings.rule import Rule, words_rule
+
+_SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {
         "2day": "today",
         "2moro": "tomorrow",
@@ -87,5 +89,14 @@ SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "tlm": "tout le monde",
     },
 }
-IN_CAPITALS: Final = frozenset("asap brb btw fyi idc idk imo ngl nvm omg omw rdv stp svp tbh ttyl".split())
+_IN_CAPITALS: Final = frozenset("asap brb btw fyi idc idk imo ngl nvm omg omw rdv stp svp tbh ttyl".split())
 """Those that are typed in capitals, too. The others are something else then: DSL, PK, NP."""
+
+
+def shorthand_rule(language: str) -> Rule:
+    """Return the rule for a language's shorthand, in lower case and with a capital."""
+    words = dict(_SHORTHAND[language])
+    capitals = {word.upper(): full for word, full in words.items() if word in _IN_CAPITALS}
+    return words_rule(
+        words | capitals | {word.capitalize(): full[0].upper() + full[1:] for word, full in words.items()}
+    )

@@ -1,0 +1,49 @@
+"""Spellings that small models garble, and what a model reads instead of them.
+
+Of 8 p.m. a model makes "8 h" in French, or "19 heures"; "20 h" it copies. The sentence itself stays as it is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from service.text.readings.english import ENGLISH_FOR_FRENCH
+from service.text.readings.french import FRENCH_FOR_ENGLISH
+from service.text.readings.rule import Rule
+
+_DIGIT: Final = re.compile(r"\d")
+_RULES: Final[Mapping[tuple[str, str], Sequence[Rule]]] = {
+    ("en", "fr"): ENGLISH_FOR_FRENCH,
+    ("fr", "en"): FRENCH_FOR_ENGLISH,
+}
+
+
+class Reading(NamedTuple):
+    """The text that a model reads for characters `start` to `end` of a sentence."""
+
+    start: int
+    end: int
+    text: str
+
+
+@lru_cache(maxsize=64)  # the readings of a sentence are needed for its length, its tokens and its numbers
+def readings(sentence: str, languages: tuple[str, str]) -> Sequence[Reading]:
+    """Return what a model reads differently in a sentence, in its order, without overlaps.
+
+    `languages` are those of the sentence and its translation, as codes of BCP 47.
+    """
+    source, target = (language.partition("-")[0] for language in languages)
+    has_digits = _DIGIT.search(sentence) is not None
+    found = sorted(
+        Reading(match.start(), match.end(), text)
+        for rule in _RULES.get((source, target), ())
+        if has_digits or not rule.has_digits
+        for match in rule.pattern.finditer(sentence)
+        if (text := rule.read(match)) is not None
+    )
+    kept: list[Reading] = []
+    for each in found:
+        if not kept or each.start >= kept[-1].end:
+            kept.append(each)
+    return kept
