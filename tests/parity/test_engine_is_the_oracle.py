@@ -17,16 +17,16 @@ from tests.parity.engine import Run, sources
 
 @pytest.mark.parametrize("slots", [1, 5, 64])
 def test_greedy(run: Run, config: ModelConfig, slots: int) -> None:
-    texts = sources(24)
+    texts = sources(32)
     expected = greedy_decode(random_model(config), texts, 30)
     assert len({len(ids) for ids in expected}) > 3, "rows that all end together test nothing"
     commands: list[Command] = [Submit(i, generation_request(source, 30), 0.0) for i, source in enumerate(texts)]
     arrivals = run(config, commands, slots=slots, seed=slots)
-    assert [arrivals.tokens[i] for i in range(24)] == expected
+    assert [arrivals.tokens[i] for i in range(32)] == expected
 
 
 def test_cancelled_neighbours_change_nothing(run: Run, config: ModelConfig) -> None:
-    texts = sources(40)
+    texts = sources(32)
     expected = greedy_decode(random_model(config), texts, 30)
     commands: list[Command] = []
     for i, source in enumerate(texts):
