@@ -26,7 +26,7 @@ def test_greedy(run: Run, config: ModelConfig, slots: int) -> None:
 
 
 def test_cancelled_neighbours_change_nothing(run: Run, config: ModelConfig) -> None:
-    texts = sources(32)
+    texts = sources(40)
     expected = greedy_decode(random_model(config), texts, 30)
     commands: list[Command] = []
     for i, source in enumerate(texts):
