@@ -17,8 +17,7 @@ from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_
 from service.api.sse import encode, stream_options
 from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
-from service.documents.job import DocumentJob
-from service.documents.jobs import DocumentJobs
+from service.documents.jobs import DocumentJob, DocumentJobs
 from service.documents.paragraph import ReadOptions
 from service.documents.report import Report
 from service.errors import DocumentNotReady, InvalidRequest

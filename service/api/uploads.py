@@ -21,8 +21,7 @@ from service.api.field_types import RequestBody
 from service.api.request_body import MULTIPART, body_of, check_charset, media_type
 from service.api.translate import stored_glossary, unless_disconnected
 from service.documents.document import open_document
-from service.documents.job import DocumentJob
-from service.documents.jobs import BATCH_SECONDS
+from service.documents.jobs import BATCH_SECONDS, DocumentJob
 from service.documents.paragraph import ReadOptions
 from service.errors import InsufficientStorage, InvalidRequest, MissingField
 from service.translation.options import TranslationOptions

@@ -14,7 +14,7 @@ from service.api.documents import DOCUMENT_CONTENT, download
 from service.api.field_types import RequestBody
 from service.api.request_body import body_of, parse_body
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
-from service.documents.job import DocumentJob
+from service.documents.jobs import DocumentJob
 from service.documents.paragraph import ReadOptions
 from service.errors import InvalidRequest, UnknownDocument
 

@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from service.documents.document import open_document
-from service.documents.job import DocumentJob
-from service.documents.jobs import DocumentJobs
+from service.documents.jobs import DocumentJob, DocumentJobs
 from service.documents.limits import DocumentLimits
 from service.documents.paragraph import ReadOptions
 from service.documents.workplace import workplace
