@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,8 +78,7 @@ class Document:
     def _process_archive(
         self, archive: Archive, reader: "ArchiveReader", output: Path | None, count: Count
     ) -> Iterator[Sequence[Paragraph]]:
-        sink = None if output is None else zipfile.ZipFile(output, "w")
-        try:
+        with nullcontext() if output is None else zipfile.ZipFile(output, "w") as sink:
             for member, part_reader in reader.readers(archive):
                 if part_reader is not None:
                     part = _Part(part_reader, archive.read(member), self.options, count)
@@ -88,9 +88,6 @@ class Document:
                         write_member(member, [content], len(content), sink)
                 elif sink is not None:
                     write_member(member, archive.chunks(member), member.file_size, sink)
-        finally:
-            if sink is not None:
-                sink.close()
 
 
 class _Part:
