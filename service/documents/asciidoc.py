@@ -146,9 +146,7 @@ def _text(lines: Sequence[Line], number: int) -> Generator[Passage, None, int]:
             if number == len(lines) or _ends_paragraph(lines[number]):
                 return number
             begin = lines[number].indent
-    end = number + 1
-    while end < len(lines) and not _ends_paragraph(lines[end]):
-        end += 1
+    end = next((after for after in range(number + 1, len(lines)) if _ends_paragraph(lines[after])), len(lines))
     while number < end:
         broken = next((at for at in range(number, end - 1) if lines[at].text.endswith(" +")), end - 1)
         last = lines[broken]

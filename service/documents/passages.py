@@ -56,7 +56,7 @@ def inline_paragraph(
     words = "".join(item.text for item in items if isinstance(item, Words))
     if not has_words(words):
         return list(source)
-    items = _without_numbering(list(_without_empty(items)), write_text)
+    items = _without_numbering(_without_empty(items), write_text)
     first = next(number for number, item in enumerate(items) if not is_outside(item))
     last = next(number for number in range(len(items), 0, -1) if not is_outside(items[number - 1]))
     tagged = Tagged(items[first:last], write_text)
@@ -68,18 +68,15 @@ def inline_paragraph(
     return [Paragraph(source, tagged.markup, len(words), write, context=context)]
 
 
-def _without_empty(items: Iterable[Item]) -> Iterator[Item]:
+def _without_empty(items: Iterable[Item]) -> list[Item]:
     """Make an object of each element that has nothing in it, such as an icon: it has no words to stand around."""
-    before: Item | None = None
+    found: list[Item] = []
     for item in items:
-        if isinstance(before, Open) and isinstance(item, Close):
-            before = Object([before.raw, item.raw, *item.pieces])
-            continue
-        if before is not None:
-            yield before
-        before = item
-    if before is not None:
-        yield before
+        if isinstance(item, Close) and found and isinstance(before := found[-1], Open):
+            found[-1] = Object([before.raw, item.raw, *item.pieces])
+        else:
+            found.append(item)
+    return found
 
 
 def _without_numbering(items: Sequence[Item], write_text: Callable[[str], str]) -> Sequence[Item]:

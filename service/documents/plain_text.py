@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
 from typing import Final
 
@@ -30,21 +30,16 @@ _MOST_CAPITALS: Final = 4
 
 def read_plain_text(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read paragraphs. Lines that were wrapped are translated together; columns are translated one by one."""
-    lines: list[tuple[int, str]] = []
-    position = 0
-    for line in text.splitlines(keepends=True):
-        if line.strip():
-            lines.append((position, line))
-        elif lines:
-            yield from _block(lines)
-            lines = []
-        position += len(line)
-    yield from _block(lines)
+    lines = text.splitlines(keepends=True)
+    placed = zip(accumulate(map(len, lines), initial=0), lines, strict=False)
+    for is_blank, block in groupby(placed, lambda line: line[1].isspace()):
+        if not is_blank:
+            yield from _block([*block])
 
 
 def _block(lines: Sequence[tuple[int, str]]) -> Iterator[Passage]:
     """Read the lines between two blank lines."""
-    width = max((len(line.rstrip()) for _, line in lines), default=0)
+    width = max(len(line.rstrip()) for _, line in lines)
     breaks = [False] * len(lines)
     if _SHORTEST_WRAP <= width <= _LONGEST_WRAP and _has_words_in_lower_case([line for _, line in lines[1:]], width):
         breaks = [_is_wrapped(one, two, width) for (_, one), (_, two) in pairwise(lines)] + [False]

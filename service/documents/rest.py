@@ -85,10 +85,8 @@ def _directive(lines: Sequence[Line], number: int, found: regex.Match[str]) -> G
 
 def _body_end(lines: Sequence[Line], number: int, indent: int) -> int:
     """Return the line behind those that are blank, or indented deeper than the given indentation."""
-    number += 1
-    while number < len(lines) and (not lines[number].text or lines[number].indent > indent):
-        number += 1
-    return number
+    after = range(number + 1, len(lines))
+    return next((each for each in after if lines[each].text and lines[each].indent <= indent), len(lines))
 
 
 def _paragraph_end(lines: Sequence[Line], number: int) -> int:

@@ -68,10 +68,7 @@ def _warnings(pages: Sequence[Page]) -> list[str]:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Write page numbers: `1-3, 7`."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    # Numbers that follow each other are as far from their places.
+    groups = itertools.groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
+    ranges = ([number for _, number in group] for _, group in groups)
+    return ", ".join(f"{each[0]}-{each[-1]}" if len(each) > 1 else str(each[0]) for each in ranges)
