@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import httpx
 import pytest
@@ -205,11 +205,19 @@ def run_server(
             process.wait()
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Shared by the tests that leave it as they found it."""
-    with run_server(tmp_path_factory.mktemp("server") / "log") as running:
-        yield running
+def shared_server(*flags: str, scope: Literal["session", "module"] = "module", **options: Any) -> object:
+    """Define a fixture: a server that the tests of a module share. The last of them may end it."""
+
+    @pytest.fixture(scope=scope)
+    def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+        with run_server(tmp_path_factory.mktemp("server") / "log", *flags, **options) as running:
+            yield running
+
+    return shared
+
+
+# For the tests that leave it as they found it.
+server = shared_server(scope="session")
 
 
 @pytest.fixture

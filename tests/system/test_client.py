@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.client import AsyncClient, Client, Done, Event, Refused, Start, Token
-from tests.system.conftest import Server, StartServer
+from tests.system.conftest import Server
 from tests.system.cutting import cutting_proxy
 from tests.system.sentences import SENTENCES
 
@@ -76,21 +76,6 @@ def test_whatever_it_decodes_with(server: Server, options: dict[str, Any]) -> No
     with cutting_proxy(server.port, [700, 3000], reset=True) as proxy, Client(proxy.url) as client:
         assert client.translate([TEXT, "Yes."], **DIRECTION, **options) == expected
         assert proxy.connections == 3
-
-
-def test_another_replica_goes_on(server: Server, start_server: StartServer, whole: list[Event]) -> None:
-    """The same request on another server: it sends what the first one would have sent."""
-    middle = whole[len(whole) // 2]
-    assert isinstance(middle, Token)
-    with start_server() as other, Client(other.url) as client:
-        again = list(client.stream(TEXT, **DIRECTION))
-        assert _repeatable(again) == _repeatable(whole)
-        response = httpx.post(
-            f"{other.url}/translate",
-            json={"q": TEXT, **DIRECTION, "stream": True},
-            headers={"Last-Event-ID": str(len(whole) // 2)},
-        )
-    assert response.text.startswith(f"id: {len(whole) // 2 + 1}\r\n")
 
 
 def test_a_stream_that_is_closed_leaves_the_server(server: Server) -> None:

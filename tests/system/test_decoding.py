@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from model.case_marks import VISIBLE
-from tests.system.conftest import COMPILES, Server, StartServer
+from tests.system.conftest import COMPILES, Server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
 
@@ -232,18 +232,6 @@ async def test_beams_beside_streams_give_what_each_gives_alone(client: httpx.Asy
     same = sum(one == other for one, other in zip(alone, together, strict=True))
     assert same >= (len(texts) if COMPILES else 38)
     server.wait_for_metric("dragoman_slots_used", 0)
-
-
-def test_a_beam_is_no_wider_than_the_slots(start_server: StartServer) -> None:
-    with start_server("--slots", "2") as server, httpx.Client(base_url=server.url, timeout=60) as client:
-        body = {"q": TEXT, "source": "en", "target": "fr"}
-        refused = client.post("/translate", json={**body, "beam_size": 3})
-        assert (refused.status_code, refused.json()["error"]) == (400, "beam_size: 3 is requested, the limit is 2")
-        assert client.post("/translate", json={**body, "beam_size": 2, "alternatives": 1}).json()["alternatives"]
-        # The default beam is as wide as it may be.
-        assert client.post("/translate", json={**body, "alternatives": 1}).json()["alternatives"]
-        refused = client.post("/translate", json={**body, "alternatives": 2})
-        assert (refused.status_code, refused.json()["error"]) == (400, "alternatives: 2 are requested, the limit is 1")
 
 
 @pytest.mark.parametrize(

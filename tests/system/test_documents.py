@@ -9,7 +9,6 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import deepl
@@ -18,7 +17,6 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from service.access.key_store import KeyLimits, KeyStore
 from service.cli.main import app
 from tests.service.documents.conftest import FILES
 from tests.system.conftest import COMPILES, Server, StartServer, run_server
@@ -239,44 +237,6 @@ def test_by_deepl_s_client(documents_server: Server, tmp_path: Path) -> None:
         client.translate_document_download(handle, io.BytesIO())
 
 
-def test_characters_are_charged_once(start_server: StartServer, tmp_path: Path) -> None:
-    with closing(KeyStore(tmp_path / "keys.db", create=True)) as keys:
-        key = keys.add("office", KeyLimits(characters_per_month=600))
-    header = {"Authorization": f"Bearer {key}"}
-    with start_server("--keys", str(tmp_path / "keys.db")) as server:
-
-        def used() -> int:
-            return int(httpx.get(f"{server.url}/v2/usage", headers=header).json()["character_count"])
-
-        def send(content: bytes) -> httpx.Response:
-            files = {"file": ("a.docx", content)}
-            return httpx.post(f"{server.url}/translate_file", data={"target": "fr", "api_key": key}, files=files)
-
-        assert httpx.post(f"{server.url}/documents", files={"file": ("a.docx", b"")}).status_code == 400
-        assert send(REPORT.read_bytes()).status_code == 200
-        assert used() == 295
-        assert send(b"broken").status_code == 400
-        assert used() == 295
-        assert send(_docx(50)).json()["code"] == "quota_exceeded"
-        assert used() == 295
-
-
-def test_documents_do_not_outlive_the_server(start_server: StartServer, tmp_path: Path) -> None:
-    kept = tmp_path / "documents"
-    arguments = ("--documents", str(kept))
-    with start_server(*arguments) as server:
-        identifier = _send(server, _docx(400)).json()["id"]
-        _wait(server, identifier, "translating")
-        server.process.send_signal(signal.SIGKILL)
-        server.process.wait()
-        assert len(list(kept.iterdir())) == 1
-    with start_server(*arguments) as server:
-        assert list(kept.iterdir()) == []
-        answer = httpx.get(f"{server.url}/documents/{identifier}")
-        assert answer.status_code == 404
-        assert "the server restarted" in answer.json()["error"]
-
-
 @pytest.mark.skipif(not COMPILES, reason="without the C++ operators the bits depend on the batch")
 def test_the_death_of_an_engine_changes_no_byte(documents_server: Server) -> None:
     document = _docx(200)
@@ -380,3 +340,17 @@ def test_wrong_arguments(
     assert done.exit_code == 2
     assert done.stderr.startswith(f"dragoman: {problem}")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_documents_do_not_outlive_the_server(documents_server: Server, start_server: StartServer, kept: Path) -> None:
+    """The last test: the server is killed."""
+    identifier = _send(documents_server, _docx(400)).json()["id"]
+    _wait(documents_server, identifier, "translating")
+    documents_server.process.send_signal(signal.SIGKILL)
+    documents_server.process.wait()
+    assert len(list(kept.iterdir())) == 1
+    with start_server("--documents", str(kept)) as server:
+        assert list(kept.iterdir()) == []
+        answer = httpx.get(f"{server.url}/documents/{identifier}")
+        assert answer.status_code == 404
+        assert "the server restarted" in answer.json()["error"]

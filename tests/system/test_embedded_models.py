@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,15 +11,10 @@ import pytest
 from model.checkpoint_config import load_config
 from service.settings import EMBEDDED_MODELS, Settings
 from tests.conftest import forget_sums
-from tests.system.conftest import Server, StartServer, run_server
+from tests.system.conftest import Server, StartServer, shared_server
+from tests.system.models import relabel_embedded_model
 
-MODELS = ",".join(map(str, EMBEDDED_MODELS))
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with run_server(tmp_path_factory.mktemp("server") / "log", "--models", MODELS) as server:
-        yield server
+both = shared_server("--models", ",".join(map(str, EMBEDDED_MODELS)))
 
 
 def _translated(server: Server, **fields: object) -> dict[str, object]:
@@ -105,25 +99,22 @@ def test_a_language_that_neither_knows_is_named(both: Server) -> None:
     assert found["error"] == "source: the text is in de, which cannot be translated into en"
 
 
-@pytest.mark.parametrize("damage", ["weights", "tokenizer"])
-def test_a_damaged_model_does_not_stop_the_other(start_server: StartServer, tmp_path: Path, damage: str) -> None:
+def test_damaged_models_do_not_stop_another(start_server: StartServer, tmp_path: Path) -> None:
     for each in EMBEDDED_MODELS:
         shutil.copytree(each, tmp_path / each.name)
-    damaged = tmp_path / "fr-en"
-    if damage == "weights":
-        weights = damaged / "model.safetensors"
-        weights.write_bytes(weights.read_bytes()[:-1000])
-    else:
-        forget_sums(damaged)
-        (damaged / "tokenizer.model").write_bytes(b"no tokenizer")
-    flags = f"{tmp_path / 'en-fr'},{damaged}"
-    with start_server("--models", flags) as server:
-        assert _translated(server, q="I see a cat.", source="en", target="fr") == {"translatedText": "Je vois un chat."}
-        refused = httpx.post(f"{server.url}/translate", json={"q": "Bonjour", "source": "fr", "target": "en"})
-        # A model whose tokenizer cannot be read has no directions.
-        assert refused.status_code == (503 if damage == "weights" else 400)
-        states = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
-        assert "fr-en" in states["fr-en"]["reason"]
+    weights = tmp_path / "fr-en" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    relabel_embedded_model(tmp_path / "en-it", "en-it")
+    forget_sums(tmp_path / "en-it")
+    (tmp_path / "en-it" / "tokenizer.model").unlink()
+    (tmp_path / "en-it" / "tokenizer.model").write_bytes(b"no tokenizer")
+    with start_server("--models", ",".join(str(tmp_path / each) for each in ("en-fr", "fr-en", "en-it"))) as server:
+        assert server.translated("I see a cat.", "en", "fr") == {"translatedText": "Je vois un chat."}
+        assert server.ask("Bonjour", "fr", "en").status_code == 503
+        assert server.ask("I see a cat.", "en", "it").status_code == 400, "without a tokenizer it has no directions"
+        reasons = {each["name"]: each.get("reason") for each in httpx.get(f"{server.url}/models").json()}
+        assert "fr-en" in reasons["fr-en"]
+        assert "en-it" in reasons["en-it"]
 
 
 def test_the_command_line_finds_the_direction() -> None:

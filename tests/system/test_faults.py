@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import Server, StartServer, free_port, processor_seconds, run_server
+from tests.system.conftest import Server, StartServer, free_port, processor_seconds, shared_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
 from tests.waiting import wait_for
@@ -25,10 +25,7 @@ CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a running process are Linux's")
 
 
-@pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with run_server(tmp_path_factory.mktemp("crowded") / "log") as server:
-        yield server
+crowded = shared_server()
 
 
 @pytest.fixture

@@ -12,13 +12,24 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from tests.system.answers import translate
-from tests.system.conftest import Server, StartServer
+from tests.system.conftest import Server, shared_server
 from tests.system.live import LANGUAGES, committed, finished, opened, rest, say, until
 from tests.system.sentences import SENTENCES
 from tests.system.sse import read_events
 
 UNNUMBERED = ("start", "draft", "error")
 TEXT = "The old man who lives next door has many books. He reads one of them every day."
+
+# Tests may kill its engine; the last one ends it.
+expendable = shared_server()
+# It soon ends sessions without a word or a connection.
+impatient = shared_server(
+    constants={
+        "service.live.sessions.IDLE_SECONDS": 2.0,
+        "service.live.sessions.LEFT_SECONDS": 0.2,
+        "service.live.sessions._LOOK_SECONDS": 0.1,
+    }
+)
 
 
 async def test_words_are_committed_while_the_text_grows(server: Server, client: httpx.AsyncClient) -> None:
@@ -246,48 +257,43 @@ async def test_followers_read_a_session_by_its_id_or_alias(server: Server, clien
     assert (await client.get(f"/translate/live/{alias}")).status_code == 404
 
 
-async def test_an_engine_killed_in_mid_sentence(start_server: StartServer) -> None:
-    words = " ".join(SENTENCES[:12]).split()
-    with start_server("--replicas", "1") as server:
-        async with opened(server.url, **LANGUAGES) as socket:
-            for number, word in enumerate(words):
-                await say(socket, append=word + " ")
-                await asyncio.sleep(0.02)
-                if number % 12 == 6:
-                    os.kill(server.wait_for_engine(), signal.SIGKILL)
-            await say(socket, end=True)
-            events = await rest(socket)
-        assert events[-1]["event"] == "done"
-        assert committed(events) == finished(events)
-        assert "".join(event["source"] for event in events if event["event"] == "segment").split() == words
+async def test_an_engine_killed_in_mid_sentence(expendable: Server) -> None:
+    words = " ".join(SENTENCES[:6]).split()
+    async with opened(expendable.url, **LANGUAGES) as socket:
+        for number, word in enumerate(words):
+            await say(socket, append=word + " ")
+            await asyncio.sleep(0.02)
+            if number % 12 == 6:
+                os.kill(expendable.wait_for_engine(), signal.SIGKILL)
+        await say(socket, end=True)
+        events = await rest(socket)
+    assert events[-1]["event"] == "done"
+    assert committed(events) == finished(events)
+    assert "".join(event["source"] for event in events if event["event"] == "segment").split() == words
 
 
-async def test_a_drain_tells_the_sessions(start_server: StartServer) -> None:
-    with start_server() as server:
-        async with opened(server.url, **LANGUAGES, append="The cat sleeps. The dog ") as socket:
-            await until(socket, "segment")
-            server.process.terminate()
-            events = await rest(socket)
-        assert events[-1]["code"] == "not_ready"
-        assert socket.close_code == 1012
+async def test_a_drain_tells_the_sessions(expendable: Server) -> None:
+    async with opened(expendable.url, **LANGUAGES, append="The cat sleeps. The dog ") as socket:
+        await until(socket, "segment")
+        expendable.process.terminate()
+        events = await rest(socket)
+    assert events[-1]["code"] == "not_ready"
+    assert socket.close_code == 1012
 
 
-async def test_a_silent_session_ends(start_server: StartServer) -> None:
-    constants = {"service.live.sessions.IDLE_SECONDS": 0.5, "service.live.sessions._LOOK_SECONDS": 0.1}
-    with start_server(constants=constants) as server:
-        async with opened(server.url, **LANGUAGES) as socket:
-            events = await rest(socket)
-        assert events[-1]["code"] == "deadline_exceeded"
+async def test_a_silent_session_ends(impatient: Server) -> None:
+    async with opened(impatient.url, **LANGUAGES) as socket:
+        events = await rest(socket)
+    assert events[-1]["code"] == "deadline_exceeded"
 
 
-async def test_a_session_without_a_connection_is_forgotten(start_server: StartServer) -> None:
-    constants = {"service.live.sessions.LEFT_SECONDS": 0.2, "service.live.sessions._LOOK_SECONDS": 0.1}
-    with start_server(constants=constants) as server:
-        async with opened(server.url, **LANGUAGES) as socket:
-            await until(socket, "start")
-            assert server.metric("dragoman_live_sessions") == 1
-            socket.transport.abort()
-        server.wait_for_metric("dragoman_live_sessions", 0)
+async def test_a_session_without_a_connection_is_forgotten(impatient: Server) -> None:
+    impatient.wait_for_metric("dragoman_live_sessions", 0)
+    async with opened(impatient.url, **LANGUAGES) as socket:
+        await until(socket, "start")
+        assert impatient.metric("dragoman_live_sessions") == 1
+        socket.transport.abort()
+    impatient.wait_for_metric("dragoman_live_sessions", 0)
 
 
 async def test_right_to_left_letters_are_text_like_any_other(server: Server) -> None:

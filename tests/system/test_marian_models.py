@@ -43,8 +43,13 @@ def _events(server: Server, **options: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(event.event, event.json()) for event in source.iter_sse()]
 
 
-def test_a_model_is_served_from_its_files(models: Path, start_server: StartServer) -> None:
-    with start_server("--models", str(models)) as server:
+def test_a_model_is_served_from_its_files_and_writes_no_word_that_its_shortlist_lacks(
+    models: Path, start_server: StartServer
+) -> None:
+    size = size_of((models / "tiny" / "vocab.enpt.spm").read_bytes())
+    shutil.copytree(models / "tiny", models / "without")  # named after the other, which so has the direction
+    (models / "tiny" / "lex.50.50.enpt.s2t.bin").write_bytes(shortlist_file([[]] * size))
+    with start_server("--models", str(models), "--shortlist") as server:
         events = _events(server, attention=True, self_attention=True)
         tokens = [data for kind, data in events if kind == "token"]
         assert events[-1][0] == "done", events
@@ -52,21 +57,11 @@ def test_a_model_is_served_from_its_files(models: Path, start_server: StartServe
         assert all(token["self_attention"] == [] for token in tokens), "there is none to show"
         assert all(sum(token["attention"]) == pytest.approx(1, abs=0.01) for token in tokens)
         assert "".join(token["text"] for token in tokens) == events[-1][1]["translatedText"]
-        beam = [data for kind, data in _events(server, beam_size=3) if kind == "done"]
-        assert beam
+        assert _events(server, beam_size=3)[-1][0] == "done"
         listed = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
         assert "ends too early" in listed["cut"]["reason"]
-        assert "self_attention" not in _events(server)[1][1]
-
-
-def test_with_its_shortlist_a_model_writes_no_other_words(models: Path, start_server: StartServer) -> None:
-    size = size_of((models / "tiny" / "vocab.enpt.spm").read_bytes())
-    shutil.copytree(models / "tiny", models / "without")  # named after the other, which so has the direction
-    (models / "tiny" / "lex.50.50.enpt.s2t.bin").write_bytes(shortlist_file([[]] * size))
-    (models / "cut" / "lex.50.50.enpt.s2t.bin").write_bytes(b"")
-    with start_server("--models", str(models), "--shortlist") as server:
-        listed = {each["name"]: each for each in httpx.get(f"{server.url}/models").json()}
         assert (listed["tiny"]["shortlist"], listed["without"]["shortlist"]) == (True, False)
+        assert "self_attention" not in _events(server)[1][1]
         every = [data for kind, data in _events(server, top_candidates=5) if kind == "token"]
     # The first words, the end and the source's own; the unknown word and the beginning are never written.
     own = sentencepiece.SentencePieceProcessor(model_proto=(models / "tiny" / "vocab.enpt.spm").read_bytes())

@@ -19,6 +19,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> It
     (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
     write_model(directory / "a-german", tokenizer, "de-en", seed=1)
     write_model(directory / "b-german", tokenizer, "de-en", "en-de", seed=2)
+    relabel_embedded_model(directory / "chinese", "en-zh-Hant")
     (directory / "broken").mkdir()
     (directory / "README.md").write_text("no model")
     with run_server(tmp_path_factory.mktemp("server") / "log", "--models", str(directory)) as server:
@@ -48,26 +49,22 @@ def test_of_two_models_the_first_by_name_has_a_direction(served: Server) -> None
 def test_all_languages_are_listed(served: Server) -> None:
     listed = httpx.get(f"{served.url}/languages").json()
     assert {each["code"]: each["targets"] for each in listed} == {
-        "de": ["de", "en", "fr"],
-        "en": ["de", "en", "fr"],
+        "de": ["de", "en", "fr", "zh-Hant"],
+        "en": ["de", "en", "fr", "zh-Hant"],
         "fr": ["fr"],
+        "zh-Hant": ["zh-Hant"],
     }
     sources = httpx.get(f"{served.url}/v2/languages", params={"type": "source"}).json()
     assert [each["language"] for each in sources] == ["DE", "EN"]
     assert httpx.get(f"{served.url}/frontend/settings").json()["language"]["source"]["code"] == "auto"
 
 
-def test_a_language_in_a_script_has_its_name(start_server: StartServer, tmp_path: Path) -> None:
-    models = tmp_path / "models"
-    models.mkdir()
-    relabel_embedded_model(models / "chinese", "en-zh-Hant")
-    name = "Chinese (Traditional)"
-    with start_server("--models", str(models)) as server:
-        settings = httpx.get(f"{server.url}/frontend/settings").json()
-        assert settings["language"]["target"] == {"code": "zh-Hant", "name": name}
-        assert httpx.get(f"{server.url}/languages").json()[0]["targets"] == ["en", "zh-Hant"]
-        [target] = httpx.get(f"{server.url}/v2/languages", params={"type": "target"}).json()
-        assert (target["language"], target["name"]) == ("ZH-HANT", name)
+def test_a_language_in_a_script_has_its_name(served: Server) -> None:
+    languages = httpx.get(f"{served.url}/languages").json()
+    assert {"code": "zh-Hant", "name": "Chinese (Traditional)", "targets": ["zh-Hant"]} in languages
+    targets = httpx.get(f"{served.url}/v2/languages", params={"type": "target"}).json()
+    names = {each["language"]: each["name"] for each in targets}
+    assert names["ZH-HANT"] == "Chinese (Traditional)"
 
 
 def test_texts_of_one_request_go_to_different_models(served: Server) -> None:
@@ -94,6 +91,7 @@ def test_each_model_says_how_it_is(served: Server) -> None:
         "a-german": "ready",
         "b-german": "ready",
         "broken": "failed",
+        "chinese": "ready",
         "en-fr": "ready",
     }
     assert models["b-german"]["directions"] == ["de-en", "en-de"]

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import deepl
@@ -14,17 +13,11 @@ import pytest
 
 from tests.service.documents.pdf.test_reader import SCAN
 from tests.service.documents.pdf.writing import Text, pdf_of
-from tests.system.conftest import Server, run_server
+from tests.system.conftest import Server
 
 PDF = pdf_of([Text(50, 50, "I see a cat.", 20), Text(50, 90, "The house is red.")], SCAN)
 MARKDOWN = "# Je vois un chat.\n\nLa maison est rouge.\n"
 WARNING = "pages without text, only pictures: 2; recognise their text (OCR) first"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with run_server(tmp_path_factory.mktemp("server") / "log") as server:
-        yield server
 
 
 def _text(document: bytes) -> str:

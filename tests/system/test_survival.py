@@ -5,14 +5,14 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import ENGINE_TIMEOUT, START_SECONDS, Server, StartServer, run_server
+from tests.system.conftest import ENGINE_TIMEOUT, START_SECONDS, Server, StartServer, shared_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
 
@@ -41,18 +41,14 @@ def _outline(data: object) -> object:
     return float if isinstance(data, float) else data
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose engine may be lost; it has another one afterwards."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    with run_server(log, "--slots", "16", constants={ENGINE_TIMEOUT: 3.0}) as running:
-        yield running
+# Its engine may be lost; it has another one afterwards.
+server = shared_server("--slots", "16", constants={ENGINE_TIMEOUT: 3.0})
 
 
 async def test_every_kind_of_stream_survives(server: Server) -> None:
     """The engine dies or stops: the stream pauses, then goes on with the same events, and none comes twice."""
     async with server.client() as client:
-        work = [(" ".join(SENTENCES[i * 10 : i * 10 + 50]), kind) for i, kind in enumerate(KINDS)]
+        work = [(" ".join(SENTENCES[i * 10 : i * 10 + 30]), kind) for i, kind in enumerate(KINDS)]
         expected = [await stream(client, text, **options) for text, options in work]
         for restarts, how in enumerate((signal.SIGKILL, signal.SIGSTOP), start=1):
             running = [asyncio.create_task(stream(client, text, **options)) for text, options in work]
@@ -77,7 +73,7 @@ async def test_streams_survive_the_processes_that_engines_are_forks_of(
 ) -> None:
     """Alone, its loss is not noticed; with an engine's, the pause is longer."""
     async with server.client() as client:
-        texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 150]) for i in range(4)]
+        texts = [" ".join((SENTENCES * 2)[i * 10 : i * 10 + 80]) for i in range(4)]
         expected = [_outlines(await stream(client, text)) for text in texts]
         for how in (signal.SIGKILL, signal.SIGSTOP):
             restarts = server.metric("dragoman_engine_restarts_total")

@@ -19,6 +19,7 @@ LIMITS: Mapping[str, KeyLimits] = {
     "stream": KeyLimits(streams=1),
     "quota": KeyLimits(characters_per_month=30),
     "live quota": KeyLimits(characters_per_month=30),
+    "documents": KeyLimits(characters_per_month=600),
 }
 
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from service.access.key_store import KeyLimits, KeyStore
+from tests.service.documents.conftest import FILES
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer
 from tests.system.sentences import LONG_TEXT
@@ -114,18 +115,19 @@ def test_a_stream_that_its_deadline_ends_is_paid_and_goes_on_for_nothing(keyed: 
     assert _characters(keyed, key) == before + len(LONG_TEXT)
 
 
-def test_a_stream_is_resumed_for_nothing_on_another_server_with_the_key_file(
-    keyed: KeyedServer, start_server: StartServer
-) -> None:
-    key = keyed.keys["free"]
-    body = {"q": f"{TEXT} It is a cat.", **REQUEST, "stream": True, "api_key": key}
-    with start_server("--keys", str(keyed.path)) as other:
-        first = httpx.post(f"{keyed.url}/translate", json=body).text
-        assert "event: done" in first
-        before = _characters(other, key)
-        resumed = httpx.post(f"{other.url}/translate", json=body, headers=_resuming(first))
-        assert "event: done" in resumed.text
-        assert _characters(other, key) == before
+def test_characters_of_a_document_are_charged_once(keyed: KeyedServer) -> None:
+    key = keyed.keys["documents"]
+
+    def send(content: bytes, name: str) -> httpx.Response:
+        data = {"target": "fr", "api_key": key}
+        return httpx.post(f"{keyed.url}/translate_file", data=data, files={"file": (name, content)}, timeout=60)
+
+    assert httpx.post(f"{keyed.url}/documents", files={"file": ("a.docx", b"")}).status_code == 400
+    assert send((FILES / "report.docx").read_bytes(), "a.docx").status_code == 200
+    assert _characters(keyed, key) == 295
+    assert send(b"broken", "a.docx").status_code == 400
+    assert send(b"Yes. " * 100, "a.txt").json()["code"] == "quota_exceeded"
+    assert _characters(keyed, key) == 295
 
 
 def test_glossaries_are_a_key_s_not_a_name_s(keyed: KeyedServer) -> None:

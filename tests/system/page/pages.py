@@ -1,11 +1,23 @@
 """Helpers for the tests of the page."""
 
 import json
+from itertools import pairwise
 
+import pytest
 from playwright.sync_api import Page, Request, ViewportSize, expect
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
+every_look = pytest.mark.parametrize(
+    ("scheme", "narrow"),
+    [
+        ("light", False),
+        ("dark", True),
+        pytest.param("light", True, marks=pytest.mark.slow),
+        pytest.param("dark", False, marks=pytest.mark.slow),
+    ],
+)
+"""Light and dark, on a desktop and on a phone."""
 
 
 def listened(page: Page, complaints: list[str]) -> Page:
@@ -44,3 +56,29 @@ def translate(page: Page, text: str) -> None:
 def wait_until_done(page: Page) -> None:
     """Wait for the translation of what was typed before."""
     expect(page.locator("#output")).to_have_attribute("aria-busy", "false")
+
+
+def captions_of(page: Page) -> Page:
+    """Open the captions of a live translation."""
+    with page.expect_popup() as opened:
+        page.locator("a#captions").click()
+    return opened.value
+
+
+_RECORD = """node => {
+    window.texts = [node.textContent];
+    const note = () => node.textContent !== texts.at(-1) && texts.push(node.textContent);
+    new MutationObserver(note).observe(node, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+def record(page: Page) -> None:
+    """Note what is committed now and every text that is from now on."""
+    page.locator("#output .committed").evaluate(_RECORD)
+
+
+def recorded(page: Page) -> list[str]:
+    """Return what was noted: each text begins with the one before."""
+    texts: list[str] = page.evaluate("texts")
+    assert [each for each in pairwise(texts) if not each[1].startswith(each[0])] == []
+    return texts

@@ -1,13 +1,11 @@
 """The direction of a translation: by the browser's languages, turned by one click, and told where it is wrong."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from service.settings import EMBEDDED_MODELS
 from tests.system.browser import needs_chromium
-from tests.system.conftest import Server, run_server
+from tests.system.conftest import Server, shared_server
 from tests.system.page.pages import body_of, listened, translate, wait_until_done
 
 pytestmark = needs_chromium
@@ -16,12 +14,8 @@ ENGLISH, FRENCH = "Where is the station? I see a cat.", "Où est la gare ? Je vo
 GERMAN = "Ich möchte ein Bier. Wo ist der Bahnhof?"
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of both directions."""
-    models = ",".join(map(str, EMBEDDED_MODELS))
-    with run_server(tmp_path_factory.mktemp("both") / "log", "--models", models) as running:
-        yield running
+# A server of both directions.
+both = shared_server("--models", ",".join(map(str, EMBEDDED_MODELS)))
 
 
 def _open(browser: Browser, server: Server, locale: str, path: str = "/") -> tuple[BrowserContext, Page]:

@@ -2,7 +2,7 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server
@@ -10,6 +10,7 @@ from tests.system.page.pages import (
     DESKTOP,
     PHONE,
     choose_beam_width,
+    every_look,
     listened,
     open_inside,
     translate,
@@ -20,12 +21,10 @@ from tests.system.page.pages import (
 pytestmark = needs_chromium
 
 
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits(browser: Browser, server: Server, viewport: ViewportSize, scheme: str, complaints: list[str]) -> None:
+@every_look
+def test_it_fits(browser: Browser, server: Server, narrow: bool, scheme: str, complaints: list[str]) -> None:
     """No scrolling sideways, however much there is to show; and dark where people want it dark."""
-    assert scheme in ("light", "dark")
-    dark = scheme == "dark"
+    viewport, dark = PHONE if narrow else DESKTOP, scheme == "dark"
     context = browser.new_context(base_url=server.url, viewport=viewport, color_scheme="dark" if dark else "light")
     page = listened(context.new_page(), complaints)
     page.goto("/")
@@ -41,20 +40,19 @@ def test_it_fits(browser: Browser, server: Server, viewport: ViewportSize, schem
     source, target = (page.locator(each).bounding_box() for each in ("#text", "#output"))
     assert source is not None
     assert target is not None
-    assert source["height"] == pytest.approx(target["height"], abs=1) or viewport is PHONE
+    assert source["height"] == pytest.approx(target["height"], abs=1) or narrow
     beside = target["x"] >= source["x"] + source["width"]
-    assert beside is (viewport is DESKTOP)
+    assert beside is not narrow
     context.close()
     assert not complaints
 
 
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportSize, scheme: str) -> None:
+@every_look
+def test_axe_finds_nothing(browser: Browser, server: Server, narrow: bool, scheme: str) -> None:
     """Accessibility of everything that the page can show, with the contrast of all cells of the heat maps."""
     context = browser.new_context(
         base_url=server.url,
-        viewport=viewport,
+        viewport=PHONE if narrow else DESKTOP,
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",  # what fades in has no contrast yet
         bypass_csp=True,  # axe is a script from elsewhere
@@ -72,14 +70,13 @@ def test_axe_finds_nothing(browser: Browser, server: Server, viewport: ViewportS
     context.close()
 
 
-@pytest.mark.parametrize("locale", ["en-GB", "ar-EG"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, scheme: str, locale: str) -> None:
+@every_look
+def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
     """The menu of a word, a hint, a correction and terms."""
     context = browser.new_context(
         base_url=server.url,
-        locale=locale,
-        viewport=PHONE if locale == "ar-EG" else DESKTOP,
+        locale="ar-EG" if narrow else "en-GB",
+        viewport=PHONE if narrow else DESKTOP,
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",
         bypass_csp=True,

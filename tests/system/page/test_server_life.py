@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Route, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import free_port, run_server
-from tests.system.page.pages import listened, translate
+from tests.system.page.pages import captions_of, listened, record, recorded, translate
 
 pytestmark = needs_chromium
 
@@ -34,23 +34,40 @@ def test_a_page_that_is_opened_too_early_comes_alive(context: BrowserContext, co
 
 
 def test_a_server_that_dies_and_returns(browser: Browser, tmp_path: Path) -> None:
-    """What is shown meanwhile is the old translation, in grey, and no error of a browser."""
+    """What is shown meanwhile is the old translation, in grey, and no error of a browser; live text goes on."""
     port = free_port()
     with run_server(tmp_path / "first.log", port=port) as first, browser.new_context(base_url=first.url) as context:
-        page = context.new_page()
-        page.goto("/")
+        page, live = context.new_page(), context.new_page()
+        for each in (page, live):
+            each.goto("/")
+            expect(each.locator("#from")).to_have_value("en")
         translate(page, "I see a cat.")
+        live.locator("#live-text").check()
+        captions = captions_of(live)
+        live.bring_to_front()
+        record(live)
+        live.locator("#text").press_sequentially("The cat is black. The old man who lives next door has many ")
+        committed = live.locator("#output .committed")
+        expect(committed).to_contain_text("homme")
+        live.wait_for_timeout(1000)  # captions that have missed words begin anew
+        expect(captions.locator("#captions")).to_have_text((committed.text_content() or "").strip())
         os.killpg(first.process.pid, signal.SIGKILL)
         first.process.wait()
         page.locator("#text").fill("Yes.")
-        expect(page.locator("#state")).to_have_text("The server does not answer. Trying again …")
+        live.locator("#text").press_sequentially("books. ")
+        for each in (page, live):
+            expect(each.locator("#state")).to_have_text("The server does not answer. Trying again …")
         expect(page.locator("#output")).to_have_text("Je vois un chat.")
         expect(page.locator("#output")).to_have_class("text stale working")
         expect(page.locator("#output-error")).to_be_empty()
         with run_server(tmp_path / "second.log", port=port, ready=False):
-            expect(page.locator("#output")).to_have_text("Oui.")
+            expect(page.locator("#output")).to_have_text("Oui.", timeout=120_000)
             expect(page.locator("#output")).to_have_class("text")
-            expect(page.locator("#state")).to_be_empty()
+            expect(committed).to_contain_text("livres.", timeout=120_000)
+            for each in (page, live):
+                expect(each.locator("#state")).to_be_empty()
+            expect(captions.locator("#captions")).to_have_text((committed.text_content() or "").strip())
+            recorded(live)
 
 
 def test_a_proxy_without_its_server_is_no_error(context: BrowserContext, complaints: list[str]) -> None:

@@ -1,19 +1,31 @@
 """The page of a server that is busy, wants a key, or translates by way of another language."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from service.access.key_store import KeyLimits, KeyStore
 from service.settings import EMBEDDED_MODEL
 from tests.system.browser import needs_chromium
-from tests.system.conftest import StartServer
+from tests.system.conftest import Server, StartServer, run_server
 from tests.system.models import relabel_embedded_model
-from tests.system.page.pages import PHONE, listened, open_inside, wait_until_done, width_of
+from tests.system.page.pages import PHONE, listened, open_inside, record, recorded, wait_until_done, width_of
 from tests.system.sentences import LONG_TEXT
 
 pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def pivoting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that translates into Italian by way of French."""
+    directory = tmp_path_factory.mktemp("models")
+    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
+    relabel_embedded_model(directory / "fr-it", "fr-it")
+    with run_server(tmp_path_factory.mktemp("server") / "log", "--models", str(directory)) as running:
+        yield running
 
 
 def test_a_busy_server_is_waited_for(start_server: StartServer, browser: Browser) -> None:
@@ -74,15 +86,9 @@ def test_a_server_that_knows_no_keys_asks_for_none(page: Page) -> None:
     expect(page.get_by_label("API key")).to_be_hidden()
 
 
-def test_what_goes_by_way_of_another_language_says_so(
-    browser: Browser, start_server: StartServer, tmp_path: Path
-) -> None:
+def test_what_goes_by_way_of_another_language_says_so(browser: Browser, pivoting: Server) -> None:
     """The inside is open: there is no cross-attention from end to end, and the rest is the second model's."""
-    directory = tmp_path / "models"
-    directory.mkdir()
-    (directory / "en-fr").symlink_to(EMBEDDED_MODEL)
-    relabel_embedded_model(directory / "fr-it", "fr-it")
-    with start_server("--models", str(directory)) as server, closing(browser.new_page(base_url=server.url)) as page:
+    with closing(browser.new_page(base_url=pivoting.url)) as page:
         page.goto("/")
         page.locator("#from").select_option("en")
         page.locator("#to").select_option("it")
@@ -96,3 +102,24 @@ def test_what_goes_by_way_of_another_language_says_so(
         page.locator("#output .token:not(:empty)").first.click()
         expect(page.locator("#ways .sentences button").first).to_be_visible()
         expect(page.locator("#ways .from")).to_be_empty()  # nothing says which word it comes from
+
+
+def test_other_languages_begin_anew_and_a_pivoting_route_is_live(browser: Browser, pivoting: Server) -> None:
+    with closing(browser.new_page(base_url=pivoting.url)) as page:
+        page.goto("/")
+        page.locator("#from").select_option("auto")
+        page.locator("#to").select_option("fr")
+        page.locator("#live-text").check()
+        page.locator("#text").press_sequentially("The old man sleeps well. ")
+        expect(page.locator("#output .committed")).to_have_text("Le vieil homme dort bien.")
+        expect(page.locator("#from")).to_have_value("en")  # found in the text
+        page.locator("#to").select_option("it")
+        committed = page.locator("#output .committed")
+        expect(committed).not_to_contain_text("vieil homme dort bien")
+        expect(committed).not_to_be_empty()
+        record(page)
+        first = committed.text_content() or ""
+        page.locator("#text").press_sequentially("The old man who lives next door has many books. ")
+        expect(committed).not_to_have_text(first)  # before the first update the draft is empty, too
+        expect(page.locator("#output .draft")).to_be_empty()
+        assert len(recorded(page)) > 1
