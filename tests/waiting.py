@@ -1,5 +1,6 @@
 """Waiting, for a limited time, for what another process does."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,4 +20,13 @@ def wait_for(
     while not (found := look()):
         assert time.monotonic() < deadline, otherwise() if otherwise else f"not within {seconds} s"
         time.sleep(pause)
+    return found
+
+
+async def until(look: Callable[[], _Found], seconds: float = 180, pause: float = 0.01) -> _Found:
+    """Do the same without holding up the event loop. A `pause` of 0 looks in each of its turns."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        await asyncio.sleep(pause)
     return found

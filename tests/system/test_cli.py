@@ -6,26 +6,16 @@ import pty
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from service.cli.main import app
+from tests.system.commands import dragoman, dragoman_here
 from tests.system.conftest import KEEP_ALIVE, Server, StartServer, free_port
 from tests.system.sentences import LONG_TEXT, SENTENCES
 
-
-def _translate(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "translate", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, check=False)
-
-
-def _here(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command within this process, which has imported what it needs."""
-    done = CliRunner().invoke(app, ["translate", *arguments], input=stdin)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
+_translate, _here = partial(dragoman, "translate"), partial(dragoman_here, "translate")
 
 
 def test_offline() -> None:
@@ -40,13 +30,13 @@ def test_against_a_server_from_standard_input(server: Server) -> None:
     assert done.stdout == "Je vois un chat.\n\nOui.\n"
 
 
-def test_against_a_server_that_keeps_the_stream_alive(start_server: StartServer) -> None:
+def test_against_a_server_that_keeps_the_stream_alive(server: Server, start_server: StartServer) -> None:
     """Keep-alive comments are no events."""
     text = " ".join(SENTENCES[:40])
-    with start_server(constants={KEEP_ALIVE: 0.001}) as server:
-        done = _translate("--url", server.url, text)
+    with start_server(constants={KEEP_ALIVE: 0.001}) as busy:
+        done = _here("--url", busy.url, text)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == _translate(text).stdout
+    assert done.stdout == server.translated(text, "en", "fr")["translatedText"] + "\n"
 
 
 def test_a_server_s_refusal_is_shown(server: Server) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.system.conftest import KEEP_ALIVE, Server, shared_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, stream, text_of
+from tests.waiting import until
 
 HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 # Far more than the sockets hold, and no work for an engine.
@@ -46,9 +47,7 @@ def _descriptors(server: Server) -> int:
 
 
 async def _until_descriptors(server: Server, expected: int) -> None:
-    async with asyncio.timeout(30):
-        while _descriptors(server) > expected:  # noqa: ASYNC110  another process's
-            await asyncio.sleep(0.05)
+    await until(lambda: _descriptors(server) <= expected)
 
 
 # A server with the least patience, and room for large texts.

@@ -1,8 +1,6 @@
 """`dragoman doctor`: a healthy installation, and one that is not."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,12 @@ from service.cli.doctor import examine, visible_settings
 from service.errors import EngineFailed
 from service.process.hardware import usable_cores
 from service.settings import EMBEDDED_MODEL, Settings
+from tests.system.commands import dragoman
 from tests.system.conftest import COMPILES
 
 
-def _doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-
 def test_what_works_is_tried_out() -> None:
-    done = _doctor("--json", "--seconds", "0.2", "--replicas", "1", "--slots", "4")
+    done = dragoman("doctor", "--json", "--seconds", "0.2", "--replicas", "1", "--slots", "4")
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)
     assert report["pytorch"] == torch.__version__
@@ -43,7 +37,7 @@ def test_what_works_is_tried_out() -> None:
 
 
 def test_what_is_broken_is_reported(tmp_path: Path) -> None:
-    done = _doctor("--models", str(tmp_path))
+    done = dragoman("doctor", "--models", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr == f"dragoman: {tmp_path}: there is no checkpoint in it\n"
     assert f"models={tmp_path}" in done.stdout

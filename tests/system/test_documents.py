@@ -4,8 +4,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -15,12 +13,12 @@ import deepl
 import httpx
 import psutil
 import pytest
-from typer.testing import CliRunner
 
-from service.cli.main import app
 from tests.service.documents.conftest import FILES
+from tests.system.commands import dragoman_here
 from tests.system.conftest import COMPILES, Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
+from tests.waiting import wait_for
 
 REPORT = FILES / "report.docx"
 BOLD = '<w:b/></w:rPr><w:t xml:space="preserve">se félicite'  # "welcomes", as the embedded model translates it
@@ -47,15 +45,15 @@ def _send(server: Server, content: bytes, name: str = "report.docx", **fields: s
     return httpx.post(f"{server.url}/documents", data=data, files={"file": (name, content)}, timeout=60)
 
 
-def _wait(server: Server, identifier: str, state: str = "done", seconds: float = 100.0) -> dict[str, object]:
-    deadline = time.monotonic() + seconds
-    while True:
+def _wait(server: Server, identifier: str, state: str = "done") -> dict[str, object]:
+    def look() -> dict[str, object] | None:
         found: dict[str, object] = httpx.get(f"{server.url}/documents/{identifier}").json()
-        if found.get("state") == state:
-            return found
-        assert time.monotonic() < deadline, found
         assert found["state"] != "error", found
-        time.sleep(0.05)
+        return found if found["state"] == state else None
+
+    found = wait_for(look)
+    assert found is not None
+    return found
 
 
 def _with_image(document: bytes, size: int) -> bytes:
@@ -124,10 +122,7 @@ def test_a_client_that_leaves_ends_the_reading(documents_server: Server, kept: P
     patience = httpx.Timeout(60, read=0.3)
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{documents_server.url}/documents", data={"target": "fr"}, files=files, timeout=patience)
-    deadline = time.monotonic() + 30
-    while {*kept.iterdir()} != before:
-        assert time.monotonic() < deadline, "the document of nobody stays"
-        time.sleep(0.05)
+    wait_for(lambda: {*kept.iterdir()} == before, otherwise=lambda: "the document of nobody stays")
 
 
 def test_deleted_while_it_is_translated(documents_server: Server, kept: Path) -> None:
@@ -196,10 +191,7 @@ def test_a_download_that_was_cut_off_can_be_repeated(documents_server: Server) -
     address = f"{documents_server.url}/documents/{identifier}/result"
     with httpx.stream("GET", address) as cut:
         assert int(cut.headers["content-length"]) > 16_000_000
-    deadline = time.monotonic() + 60
-    while cut.headers["x-request-id"] not in documents_server.log.read_text(encoding="utf-8"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: cut.headers["x-request-id"] in documents_server.log.read_text(encoding="utf-8"))
     whole = httpx.get(address)
     assert (whole.status_code, len(whole.content)) == (200, int(cut.headers["content-length"]))
     assert httpx.get(address).status_code == 404
@@ -278,14 +270,9 @@ def test_a_book_takes_little_memory_and_ends_when_it_is_cancelled(start_server: 
         server.wait_for_metric("dragoman_slots_used", 0)
 
 
-def _translate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "translate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-
 def test_a_document_on_the_command_line(documents_server: Server, tmp_path: Path) -> None:
     output = tmp_path / "rapport.docx"
-    done = _translate("--file", str(REPORT), "--output", str(output), "--url", documents_server.url)
+    done = dragoman_here("translate", "--file", str(REPORT), "--output", str(output), "--url", documents_server.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert BOLD in _text(output.read_bytes())
     assert list(tmp_path.iterdir()) == [output]
@@ -301,7 +288,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     (source / "picture.png").write_bytes(b"")
     output = tmp_path / "output"
     arguments = ("--file", str(source), "--output", str(output), "--column", "text")
-    done = _translate(*arguments, "--url", documents_server.url)
+    done = dragoman_here("translate", *arguments, "--url", documents_server.url)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "dragoman: inner/broken.docx: its content is not docx, as its name says",
@@ -310,7 +297,7 @@ def test_a_directory_on_the_command_line(documents_server: Server, tmp_path: Pat
     ]
     (source / "a.md").write_text("# No.\n")
     # No engine is started where nothing is translated.
-    again = _translate(*arguments, "--model", "nowhere", "--dry-run").stderr.splitlines()
+    again = dragoman_here("translate", *arguments, "--model", "nowhere", "--dry-run").stderr.splitlines()
     assert again[0] == "a.md: 3 characters would be translated"
     assert again[-1] == "1 to translate, 2 unchanged, 1 failed, 1 skipped"
     assert (output / "a.md").read_text() == '# <a id="yes"></a>Oui.\n'
@@ -336,8 +323,8 @@ def test_wrong_arguments(
     monkeypatch.chdir(tmp_path)
     for name in ("a.docx", "b.docx", "a.pdf"):
         Path(name).write_bytes(b"%PDF" if name == "a.pdf" else REPORT.read_bytes())
-    done = CliRunner().invoke(app, ["translate", *arguments, "--url", documents_server.url])
-    assert done.exit_code == 2
+    done = dragoman_here("translate", *arguments, "--url", documents_server.url)
+    assert done.returncode == 2
     assert done.stderr.startswith(f"dragoman: {problem}")
     assert len(done.stderr.splitlines()) == 1
 

@@ -1,8 +1,6 @@
 """The server that a newcomer starts: both embedded models, and what holds if one of them is damaged."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -11,6 +9,7 @@ import pytest
 from model.checkpoint_config import load_config
 from service.settings import EMBEDDED_MODELS, Settings
 from tests.conftest import forget_sums
+from tests.system.commands import dragoman
 from tests.system.conftest import Server, StartServer, shared_server
 from tests.system.models import relabel_embedded_model
 
@@ -118,6 +117,5 @@ def test_damaged_models_do_not_stop_another(start_server: StartServer, tmp_path:
 
 
 def test_the_command_line_finds_the_direction() -> None:
-    command = [sys.executable, "-m", "service", "translate", "--target", "en", "Où est la gare ?"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = dragoman("translate", "--target", "en", "Où est la gare ?")
     assert (done.returncode, done.stdout) == (0, "Where is the station?\n"), done.stderr

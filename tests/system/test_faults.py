@@ -18,7 +18,7 @@ import pytest
 from tests.system.conftest import Server, StartServer, free_port, processor_seconds, shared_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import REQUEST, Event, read_events, stream, text_of
-from tests.waiting import wait_for
+from tests.waiting import until, wait_for
 
 CAT = {"q": "I see a cat.", "source": "en", "target": "fr"}
 
@@ -79,8 +79,7 @@ async def test_without_descriptors_streams_go_on_and_the_crowd_waits(
                 assert processor_seconds(pid) - before < 0.5
         async with asyncio.timeout(30):
             await _until_live(client)
-            while _open_descriptors(pid) > descriptors:  # noqa: ASYNC110  of another process
-                await asyncio.sleep(0.05)
+            await until(lambda: _open_descriptors(pid) <= descriptors)
         assert text_of(seen) == expected
         assert seen[-1].name == "done"
         assert (await client.post("/translate", json=CAT)).json() == {"translatedText": "Je vois un chat."}

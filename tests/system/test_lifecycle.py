@@ -3,14 +3,13 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import httpx
 
 from service.settings import EMBEDDED_MODEL
+from tests.system.commands import dragoman
 from tests.system.conftest import COMPILES, Server, StartServer, processor_seconds, shared_server
 from tests.system.sentences import LONG_TEXT, SENTENCES
 from tests.system.sse import REQUEST, read_events, stream, text_of
@@ -177,8 +176,7 @@ def test_broken_weights_end_the_server_with_the_reason(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.model"):
         (tmp_path / name).write_bytes((EMBEDDED_MODEL / name).read_bytes())
     (tmp_path / "model.safetensors").write_bytes((EMBEDDED_MODEL / "model.safetensors").read_bytes()[:-1000])
-    command = [sys.executable, "-m", "service", "serve", "--model", str(tmp_path), "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = dragoman("serve", "--model", str(tmp_path), "--port", "0")
     assert done.returncode == 2
     *_, last = done.stderr.splitlines()
     assert last.startswith("dragoman: ")

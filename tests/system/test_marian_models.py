@@ -1,8 +1,6 @@
 """A server of Marian's own files, as Firefox has them: imported once, streamed, and looked into."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import sentencepiece
 from tests.model.formats.marian_models import MarianModel, sentencepiece_model, size_of
 from tests.model.formats.marian_shortlists import FIRST, shortlist_file
 from tests.system.caches import make_cache
+from tests.system.commands import dragoman
 from tests.system.conftest import Server, StartServer
 
 MODEL = "model.enpt.intgemm.alphas.bin"
@@ -74,8 +73,7 @@ def test_a_model_is_served_from_its_files_and_writes_no_word_that_its_shortlist_
 
 def test_a_model_that_has_no_shortlist_to_use(models: Path) -> None:
     """One line that names the model and the setting."""
-    command = [sys.executable, "-m", "service", "serve", "--model", str(models / "tiny"), "--port", "0", "--shortlist"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = dragoman("serve", "--model", str(models / "tiny"), "--port", "0", "--shortlist")
     assert ended.returncode != 0
     [line] = [line for line in ended.stderr.splitlines() if "shortlist" in line]
     assert line.startswith("dragoman: ")

@@ -1,8 +1,6 @@
 """PDFs over HTTP, by DeepL's client and on the command line: their translations are docx or Markdown."""
 
 import io
-import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from tests.service.documents.pdf.test_reader import SCAN
 from tests.service.documents.pdf.writing import Text, pdf_of
+from tests.system.commands import dragoman_here
 from tests.system.conftest import Server
 
 PDF = pdf_of([Text(50, 50, "I see a cat.", 20), Text(50, 90, "The house is red.")], SCAN)
@@ -55,26 +54,23 @@ def test_by_deepl_s_client(server: Server, tmp_path: Path) -> None:
         client.translate_document_upload(PDF, target_lang="FR", filename="a.pdf", output_format="pptx")
 
 
-def _translate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "translate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-
 def test_on_the_command_line(server: Server, tmp_path: Path) -> None:
     folder, output = tmp_path / "folder", tmp_path / "output"
     folder.mkdir()
     (folder / "a.pdf").write_bytes(PDF)
-    done = _translate("--file", str(folder / "a.pdf"), "--output", str(tmp_path / "a.md"), "--url", server.url)
+    done = dragoman_here(
+        "translate", "--file", str(folder / "a.pdf"), "--output", str(tmp_path / "a.md"), "--url", server.url
+    )
     assert (done.returncode, done.stderr) == (0, f"dragoman: a.pdf: {WARNING}\n")
     assert (tmp_path / "a.md").read_text() == MARKDOWN
     (folder / "b.pdf").write_bytes(PDF)
     (folder / "b.docx").write_bytes((folder / "a.pdf").read_bytes())
-    done = _translate("--file", str(folder), "--output", str(output), "--url", server.url)
+    done = dragoman_here("translate", "--file", str(folder), "--output", str(output), "--url", server.url)
     assert "b.docx: its content is not docx" in done.stderr
     assert sorted(each.name for each in output.glob("*.docx")) == ["a.docx", "b.pdf.docx"]
     assert "La maison est rouge." in _text((output / "a.docx").read_bytes())
     more = ("--output-format", "md", "--url", server.url)
     for expected in ("1 failed, 2 translated", "1 failed, 2 unchanged"):
-        done = _translate("--file", str(folder), "--output", str(output), *more)
+        done = dragoman_here("translate", "--file", str(folder), "--output", str(output), *more)
         assert sorted(done.stderr.splitlines()[-1].split(", ")) == expected.split(", ")
     assert (output / "b.md").read_text() == MARKDOWN

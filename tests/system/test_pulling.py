@@ -1,8 +1,6 @@
 """`dragoman pull` as a user runs it: its own process, the real importer, and what can go wrong on the way."""
 
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from model.checkpoint_config import load_config
 from model.tokenizer import Tokenizer
 from tests.disks import SmallDisk
 from tests.service.hub.servers import FileServer, argos_entry, file_server, publish_repository
+from tests.system.commands import dragoman
 
 OPUS = "acme/opus-mt-en-de"
 
@@ -30,14 +29,9 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServ
         yield running
 
 
-def _pull(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service", "pull", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def _error(*arguments: str) -> str:
     """Return the only line of an error."""
-    done = _pull(*arguments)
+    done = dragoman("pull", *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
@@ -61,7 +55,7 @@ def _publish_marian(server: FileServer, directory: Path, tokenizer: Tokenizer, *
 
 def test_a_model_of_the_hub_is_imported(server: FileServer, tmp_path: Path, tokenizer: Tokenizer) -> None:
     _publish_marian(server, tmp_path / "marian", tokenizer)
-    done = _pull(OPUS)
+    done = dragoman("pull", OPUS)
     assert done.returncode == 0, done.stderr
     config = load_config(Path(done.stdout.strip().partition(": ")[2]))
     assert [str(direction) for direction in config.directions] == ["en-de"]  # of the model's name

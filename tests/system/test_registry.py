@@ -12,11 +12,11 @@ from safetensors.torch import save_file
 
 from model.tokenizer import Tokenizer
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import POLL, START_SECONDS, Server, StartServer
+from tests.system.conftest import POLL, Server, StartServer
 from tests.system.models import write_model
 from tests.system.sentences import LONG_TEXT
 from tests.system.sse import Event, read_events, text_of
-from tests.waiting import wait_for
+from tests.waiting import until, wait_for
 
 OFTEN = {POLL: 0.1}
 
@@ -69,8 +69,7 @@ class Reader:
 
 async def _begun(reader: Reader) -> asyncio.Task[None]:
     reading = asyncio.create_task(reader.read())
-    while len(reader.events) < 20:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: len(reader.events) >= 20)
     return reading
 
 
@@ -105,9 +104,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
         asking = asyncio.create_task(ask())
         shutil.move(directory / "de-en", tmp_path / "old")
         shutil.copytree(made / "second", directory / "de-en")
-        async with asyncio.timeout(START_SECONDS):
-            while not answers or answers[-1] == before:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(lambda: answers and answers[-1] != before)
         replaced.set()
         await asking
         assert set(answers) == {before, answers[-1]}, "of one model or of the other"
@@ -118,9 +115,7 @@ async def test_models_come_change_and_go(start_server: StartServer, tmp_path: Pa
         reader = Reader(server)
         reading = await _begun(reader)
         (directory / "en-fr").unlink()
-        async with asyncio.timeout(START_SECONDS):
-            while "fr" in str(_targets(server)):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(lambda: "fr" not in str(_targets(server)))
         assert server.ask("The cat.", "en", "fr").status_code == 400
         assert not reading.done()
         assert _models(server)["en-fr"]["state"] == "unloading"

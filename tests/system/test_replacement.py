@@ -18,6 +18,7 @@ from service.settings import EMBEDDED_MODEL
 from tests.system.conftest import Server, StartServer, run_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, read_events, stream, text_of
+from tests.waiting import until
 
 _POISON_SEED: Final = 666
 _POISON: Final = f"""\
@@ -153,8 +154,7 @@ async def test_three_deaths_in_a_row_are_nobodys_fault(one: Damaged) -> None:
         expected = await _texts(client, work)
         running = asyncio.create_task(_texts(client, work))
         for restarts in range(3):
-            while server.metric("dragoman_engine_restarts_total") < before + restarts:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: server.metric("dragoman_engine_restarts_total") >= before + restarts)  # noqa: B023
             await asyncio.to_thread(server.wait_until_busy)
             _kill(server.engine_pids())
         assert await running == expected
@@ -206,8 +206,7 @@ async def test_a_checkpoint_that_is_gone_for_a_moment_costs_nobody(two: Damaged)
         await asyncio.to_thread(server.wait_until_busy)
         aside = model.rename(model.with_name("aside"))
         _kill([*server.forking_pids(), *server.engine_pids()])
-        while "it has no config.json" not in server.log.read_text():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: "it has no config.json" in server.log.read_text())
         starting = asyncio.create_task(_texts(client, late))
         await asyncio.sleep(1)  # so that they wait
         aside.rename(model)

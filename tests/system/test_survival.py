@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
-from tests.system.conftest import ENGINE_TIMEOUT, START_SECONDS, Server, StartServer, shared_server
+from tests.system.conftest import ENGINE_TIMEOUT, Server, StartServer, shared_server
 from tests.system.sentences import SENTENCES
 from tests.system.sse import Event, stream, text_of
+from tests.waiting import until
 
 KINDS: list[dict[str, object]] = [
     {},
@@ -86,9 +87,7 @@ async def test_streams_survive_the_processes_that_engines_are_forks_of(
             await asyncio.to_thread(server.wait_until_busy)
             os.kill(engine, signal.SIGKILL)
             assert [_outlines(events) for events in await asyncio.gather(*running)] == expected
-            async with asyncio.timeout(START_SECONDS):
-                while not set(kind(server)).isdisjoint(lost):  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+            await until(lambda: set(kind(server)).isdisjoint(lost))  # noqa: B023
 
 
 def test_an_engine_that_cannot_start_again_is_tried_ever_more_rarely(start_server: StartServer, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import pytest
+from msgspec.structs import replace
 
 from service.engine.channel import frame
 from service.engine.messages import Admitted, Cancel, EngineOptions, Ready
@@ -20,8 +21,12 @@ from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer, Zygote
 from service.supervisor.forks import Engine
 from tests.generation_requests import generation_request, submitted
+from tests.waiting import until
 
 _LONGER_THAN_ALL_CHANCES: Final = 2.5  # which an engine gets to be heard, however short its timeout
+
+NOWHERE: Final = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
+EMBEDDED: Final = replace(NOWHERE, checkpoint=str(EMBEDDED_MODEL), max_length=256)
 
 in_one_loop = pytest.mark.asyncio(loop_scope="module")
 
@@ -40,9 +45,7 @@ async def test_a_first_start_that_fails_is_reported_and_not_repeated(
     zygote: Zygote, checkpoint: str, mode: str, device: str, reason: str
 ) -> None:
     """The error is the engine's own reason, or reports that it just died."""
-    options = EngineOptions(
-        checkpoint=checkpoint, mode=mode, threads=1, slots=1, max_prefill=1, max_length=8, device=device
-    )
+    options = replace(NOWHERE, checkpoint=checkpoint, mode=mode, device=device)
     engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
     engine.start()
     started = time.monotonic()
@@ -56,16 +59,7 @@ async def test_a_first_start_that_fails_is_reported_and_not_repeated(
 @in_one_loop
 async def test_files_that_have_changed_are_not_loaded(zygote: Zygote) -> None:
     """The tokenizer is that of the files that were there."""
-    options = EngineOptions(
-        checkpoint=str(EMBEDDED_MODEL),
-        mode="fp32",
-        threads=1,
-        slots=1,
-        max_prefill=1,
-        max_length=256,
-        content_id="of others",
-    )
-    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(replace(EMBEDDED, content_id="of others"), zygote), 0, EngineObserver())
     engine.start()
     with pytest.raises(EngineFailed, match="en-fr: its files have changed since the server read them"):
         await engine.wait_until_started()
@@ -120,8 +114,7 @@ async def test_a_request_that_kills_each_engine_is_given_up(
     program.chmod(0o700)
     monkeypatch.setattr("sys.executable", str(program))
     restarts = Restarts()
-    options = EngineOptions("any", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver(restarted=restarts.restarted))
+    engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver(restarted=restarts.restarted))
     engine.start()
     await engine.wait_until_started()
     generation = submitted(engine, generation_request([5, 2], 3))
@@ -142,8 +135,7 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
     waits: list[float],
 ) -> None:
     monkeypatch.setattr("service.supervisor.engine_process._STABLE_SECONDS", stable_seconds)
-    options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=32)
-    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(EMBEDDED, zygote), 0, EngineObserver())
     engine.start()
     await engine.wait_until_started()
     for deaths in range(1, len(waits) + 1):
@@ -161,15 +153,11 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
 async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
     restarts = Restarts()
-    options = EngineOptions(
-        checkpoint=str(EMBEDDED_MODEL), mode="fp32", threads=1, slots=1, max_prefill=1, max_length=256
-    )
-    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver(restarted=restarts.restarted), 0.1)
+    engine = EngineProcess(ForkServer(EMBEDDED, zygote), 0, EngineObserver(restarted=restarts.restarted), 0.1)
     waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
     engine.start()
-    async with asyncio.timeout(30):
-        while (loading := engine.fork_server.pid) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    loading = await until(lambda: engine.fork_server.pid, pause=0)
+    assert loading is not None
     os.kill(loading, signal.SIGSTOP)  # so that it loads long enough
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
     os.kill(loading, signal.SIGCONT)
@@ -191,8 +179,7 @@ async def test_time_without_work_counts_for_nothing(
 ) -> None:
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
     monkeypatch.setattr("service.supervisor.engine_process.CHECK_SECONDS", 0.01)
-    options = EngineOptions("nowhere", "fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds)
+    engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver(), timeout_seconds)
     silent = await asyncio.create_subprocess_exec("sleep", "600")
     ours, theirs = socket.socketpair()
     reader, sequence = await asyncio.open_unix_connection(sock=ours)
@@ -218,10 +205,7 @@ async def test_time_without_work_counts_for_nothing(
 @in_one_loop
 async def test_a_mode_for_gpus_works_without_one(zygote: Zygote, caplog: pytest.LogCaptureFixture) -> None:
     """bf16, and what it does on a device without graphs, through the whole of an engine process."""
-    options = EngineOptions(
-        checkpoint=str(EMBEDDED_MODEL), mode="bf16", threads=1, slots=2, max_prefill=1, max_length=64
-    )
-    engine = EngineProcess(ForkServer(options, zygote), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(replace(EMBEDDED, mode="bf16"), zygote), 0, EngineObserver())
     engine.start()
     with caplog.at_level("INFO"):
         await engine.wait_until_started()
@@ -235,8 +219,7 @@ async def test_a_mode_for_gpus_works_without_one(zygote: Zygote, caplog: pytest.
 
 
 async def test_stopping_ends_what_waits() -> None:
-    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver())
     generation = submitted(engine, generation_request([5, 2], 3))
     assert engine.requests.load == 1
     await engine.stop()
@@ -248,8 +231,7 @@ async def test_stopping_ends_what_waits() -> None:
 def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting counts from the submission to the present engine; an admission by an engine that died stays."""
     monkeypatch.setattr(EngineProcess, "_send", lambda self, command: None)
-    options = EngineOptions(checkpoint="nowhere", mode="fp32", threads=1, slots=2, max_prefill=1, max_length=8)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver())
+    engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver())
     early = submitted(engine, generation_request([5, 2], 3))
     engine._handle(_admitting(early.generation.request_id))
     admitted_at = early.admitted_at
@@ -291,8 +273,7 @@ def _ended_engine(commands: _NotedCommands) -> Engine:
 
 async def test_commands_of_one_turn_are_written_together() -> None:
     """Commands that were not written when an engine ended are not written to the next one."""
-    options = EngineOptions("", mode="fp32", threads=1, slots=1, max_prefill=1, max_length=8)
-    process = EngineProcess(ForkServer(options, Zygote(forks=False)), 0, EngineObserver())
+    process = EngineProcess(ForkServer(NOWHERE, Zygote(forks=False)), 0, EngineObserver())
     first, second = _NotedCommands(), _NotedCommands()
     process._engine = _ended_engine(first)
     for number in (1, 2):

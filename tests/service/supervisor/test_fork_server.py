@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from service.supervisor.fork_server import ForkServer, Zygote
 from service.supervisor.forks import ForkingProcess, launch
 from service.supervisor.generation import Reader
 from tests.generation_requests import generation_request, submitted
+from tests.waiting import until
 
 OPTIONS = EngineOptions(checkpoint=str(EMBEDDED_MODEL), mode="int8", threads=1, slots=2, max_prefill=1, max_length=64)
 REQUEST = generation_request([50, 60, 70, 2], 20)
@@ -42,6 +43,11 @@ class Replicas:
     def forking(self) -> int:
         assert self.fork_server.pid is not None
         return self.fork_server.pid
+
+    async def until_replaced(self, gone: Collection[int | None], pause: float = 0.01) -> int:
+        """Wait for a fork server whose id is another one; return the id."""
+        await until(lambda: self.fork_server.pid not in {*gone, None}, pause=pause)
+        return self.forking()
 
     async def lose(self, engine: EngineProcess, text: list[int]) -> None:
         """Kill it under a request, which the next one finishes."""
@@ -63,14 +69,19 @@ async def running(fork_server: ForkServer) -> AsyncIterator[Replicas]:
         pids = {engine.pid for engine in engines} | {fork_server.pid}
         await asyncio.gather(*(engine.stop() for engine in engines))
         assert fork_server.pid is None
-        async with asyncio.timeout(10):
-            while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110, ASYNC240
-                await asyncio.sleep(0.01)
+        await until(lambda: not any(map(psutil.pid_exists, filter(None, pids))))
 
 
 def _pid(engine: EngineProcess) -> int:
     assert engine.pid is not None
     return engine.pid
+
+
+def _kilobytes(pid: int, *kinds: str) -> list[int]:
+    """Return how much memory of these kinds a process has."""
+    maps = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
+    return [int(fields[kind].split()[0]) for kind in kinds]
 
 
 async def _ids(reader: Reader) -> list[int]:
@@ -85,9 +96,7 @@ async def test_replicas_share_the_weights(zygote: Zygote) -> None:
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
         assert await _ids(submitted(first, REQUEST)) == await _ids(submitted(second, REQUEST))
-        maps = Path(f"/proc/{_pid(first)}/smaps_rollup").read_text()  # noqa: ASYNC240
-        fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
-        resident, shared = (int(fields[name].split()[0]) for name in ("Rss", "Shared_Dirty"))
+        resident, shared = _kilobytes(_pid(first), "Rss", "Shared_Dirty")
         assert shared > resident / 3  # what is not read from a file, and yet not its own
 
 
@@ -98,11 +107,8 @@ async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed(zygote: Z
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
-        async with asyncio.timeout(60):
-            while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        again = await replicas.until_replaced([gone])
         assert await _ids(submitted(second, REQUEST)) == text  # it has noticed nothing
-        again = replicas.forking()
         await replicas.lose(first, text)
         await replicas.lose(second, text)
         assert replicas.forking() == again
@@ -115,15 +121,11 @@ async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(
     monkeypatch.setattr("service.supervisor.fork_server._PAUSE_SECONDS", 0.01)
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         engines = {_pid(engine) for engine in replicas.engines}
-        gone: set[int | None] = {None}
-        async with asyncio.timeout(60):
-            for _ in range(3):
-                while replicas.fork_server.pid in gone:  # noqa: ASYNC110
-                    await asyncio.sleep(0)
-                gone.add(replicas.forking())
-                os.kill(replicas.forking(), signal.SIGKILL)
-            while replicas.fork_server.pid in gone:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        gone: list[int] = []
+        for _ in range(3):
+            gone.append(await replicas.until_replaced(gone, pause=0))
+            os.kill(gone[-1], signal.SIGKILL)
+        await replicas.until_replaced(gone)
         assert {_pid(engine) for engine in replicas.engines} == engines
 
 
@@ -135,9 +137,7 @@ async def test_who_stops_does_not_wait_for_a_model_that_is_loaded_again(
     async with asyncio.timeout(60), running(ForkServer(OPTIONS, zygote)) as replicas:
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
-        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        os.kill(replicas.forking(), signal.SIGSTOP)  # so that it would load for ever
+        os.kill(await replicas.until_replaced([gone], pause=0), signal.SIGSTOP)  # so that it would load for ever
 
 
 async def test_models_share_a_zygote_and_outlive_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,22 +146,16 @@ async def test_models_share_a_zygote_and_outlive_it(caplog: pytest.LogCaptureFix
         gone = zygote.pid
         assert gone is not None
         text = await _ids(submitted(one.engines[0], REQUEST))
-        maps = Path(f"/proc/{other.forking()}/smaps_rollup").read_text()  # noqa: ASYNC240
-        fields = dict(line.split(":", 1) for line in maps.splitlines()[1:])
-        own, shared = (int(fields[name].split()[0]) for name in ("Private_Dirty", "Shared_Dirty"))
+        own, shared = _kilobytes(other.forking(), "Private_Dirty", "Shared_Dirty")
         assert shared > 3 * own
         os.kill(gone, signal.SIGKILL)
-        async with asyncio.timeout(60):
-            while zygote.pid in (gone, None):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: zygote.pid not in (gone, None))
         assert "the zygote has died, starting another" in caplog.messages
         before = one.forking(), other.forking()
         await one.lose(one.engines[0], text)
         assert (one.forking(), other.forking()) == before
         os.kill(before[1], signal.SIGKILL)
-        async with asyncio.timeout(60):
-            while other.fork_server.pid in (before[1], None):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await other.until_replaced(before)
         await other.lose(other.engines[1], text)
     assert zygote.pid is None
 
@@ -269,9 +263,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
         text = await _ids(submitted(first, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
-        while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        hangs = replicas.forking()
+        hangs = await replicas.until_replaced([gone], pause=0)
         os.kill(hangs, signal.SIGSTOP)
         await replicas.lose(first, text)
         reasons = [vars(record).get("reason", "") for record in caplog.records]
@@ -301,13 +293,9 @@ async def test_no_zombie_is_left_where_nobody_else_clears_away(zygote: Zygote, a
         killed = [gone, _pid(first), _pid(second)]
         os.kill(gone, signal.SIGKILL)
         if not at_once:
-            async with asyncio.timeout(60):
-                while replicas.fork_server.pid in (gone, None):  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            await replicas.until_replaced([gone])
         await asyncio.gather(replicas.lose(first, text), replicas.lose(second, text))
-        async with asyncio.timeout(60):
-            while any(Path(f"/proc/{pid}").exists() for pid in killed):  # noqa: ASYNC110, ASYNC240
-                await asyncio.sleep(0.01)
+        await until(lambda: not any(map(psutil.pid_exists, killed)))
 
 
 @in_one_loop
@@ -322,9 +310,7 @@ async def test_a_fork_that_fails_costs_no_model(zygote: Zygote, caplog: pytest.L
         resource.prlimit(parent, resource.RLIMIT_NOFILE, (3, limits[1]))
         generation = submitted(engine, REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
-        async with asyncio.timeout(30):
-            while "engine cannot start" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: "engine cannot start" in caplog.text)
         resource.prlimit(parent, resource.RLIMIT_NOFILE, limits)
         assert await _ids(generation) == text
         assert replicas.forking() == parent

@@ -13,6 +13,7 @@ from service.supervisor.fork_server import ForkServer
 from service.supervisor.generation import Reader
 from service.supervisor.pool import EnginePool
 from tests.generation_requests import generation_request
+from tests.waiting import until
 
 
 class Replica(EngineProcess):
@@ -72,8 +73,7 @@ async def test_who_comes_while_it_stops_waits_for_the_next_start() -> None:
     pool.running = True
     [before] = _submit(pool, 1)
     stopping = asyncio.create_task(pool.stop("no room"))
-    while pool.running:  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: not pool.running, pause=0)
     [after] = _submit(pool, 1)
     await stopping
     with pytest.raises(EngineFailed, match="no room"):

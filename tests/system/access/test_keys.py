@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.error
 from contextlib import closing
@@ -16,6 +13,7 @@ from libretranslatepy import LibreTranslateAPI
 
 from service.client import Client, Refused
 from tests.system.access.conftest import REQUEST, TEXT, TRANSLATED, KeyedServer
+from tests.system.commands import dragoman_here
 from tests.system.conftest import Server
 from tests.system.sentences import LONG_TEXT
 from tests.waiting import wait_for
@@ -143,12 +141,11 @@ def test_our_client_and_command_bring_a_key(keyed: KeyedServer, monkeypatch: pyt
         assert client.translate(TEXT, source="en", target="fr").text == TRANSLATED
     with Client(keyed.url) as stranger, pytest.raises(Refused, match="requires an API key"):
         stranger.translate(TEXT, source="en", target="fr")
-    command = [sys.executable, "-m", "service", "translate", "--url", keyed.url, TEXT]
-    environment = {**os.environ, "DRAGOMAN_API_KEY": keyed.keys["free"]}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{TRANSLATED}\n"
-    wrong = subprocess.run([*command, "--api-key", "wrong"], capture_output=True, text=True, check=False)
+    command = ("translate", "--url", keyed.url, TEXT)
+    wrong = dragoman_here(*command, "--api-key", "wrong")
     assert (wrong.returncode, wrong.stderr) == (2, "dragoman: Invalid API key\n")
+    monkeypatch.setenv("DRAGOMAN_API_KEY", keyed.keys["free"])
+    assert dragoman_here(*command).stdout == f"{TRANSLATED}\n"
 
 
 def _log_with(server: Server, line: str) -> str:

@@ -1,10 +1,15 @@
 """Helpers for the tests of the page."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Request, ViewportSize, expect
+from playwright.sync_api import Browser, Page, Request, ViewportSize, expect
+
+from tests.system.conftest import Server
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
@@ -18,6 +23,24 @@ every_look = pytest.mark.parametrize(
     ],
 )
 """Light and dark, on a desktop and on a phone."""
+
+
+@contextmanager
+def looked_at(browser: Browser, server: Server, scheme: str, viewport: ViewportSize, **options: Any) -> Iterator[Page]:
+    """Open the page light or dark, for axe too."""
+    context = browser.new_context(
+        base_url=server.url,
+        viewport=viewport,
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",  # what fades in has no contrast yet
+        bypass_csp=True,  # axe is a script from elsewhere
+        **options,
+    )
+    page = context.new_page()
+    page.goto("/")
+    expect(page.locator("#from")).to_be_enabled()
+    yield page
+    context.close()
 
 
 def listened(page: Page, complaints: list[str]) -> Page:

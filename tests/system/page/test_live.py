@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server
-from tests.system.page.pages import PHONE, captions_of, every_look, listened, record, recorded, width_of
+from tests.system.page.pages import PHONE, captions_of, every_look, listened, looked_at, record, recorded, width_of
 from tests.system.sentences import SENTENCES
 
 pytestmark = needs_chromium
@@ -99,28 +99,18 @@ def test_what_is_spoken_is_translated(context: BrowserContext, complaints: list[
 
 @every_look
 def test_it_fits_and_axe_finds_nothing(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
-    context = browser.new_context(
-        base_url=server.url,
-        viewport=PHONE,
-        locale="ar-EG" if narrow else "en-GB",
-        color_scheme="dark" if scheme == "dark" else "light",
-        bypass_csp=True,  # axe is a script from elsewhere
-    )
-    page = context.new_page()
-    page.goto("/")
-    expect(page.locator("#from")).to_have_value("en")
-    page.locator("#live-text").check()
-    page.locator("#text").press_sequentially("The old man who lives next door has many books ")
-    expect(page.locator("#output .draft")).not_to_be_empty()
-    assert width_of(page) == PHONE["width"]
-    captions = captions_of(page)
-    captions.goto(captions.url + "&size=5&lines=3")
-    expect(captions.locator("#captions")).to_contain_text("vieil homme")
-    lines = captions.locator("#captions").evaluate(
-        "node => node.clientHeight / parseFloat(getComputedStyle(node).fontSize)"
-    )
-    assert lines <= 3 * 1.3 + 0.1
-    for each in (page, captions):
-        found = Axe().run(each)
-        assert found.violations_count == 0, found.generate_report()
-    context.close()
+    with looked_at(browser, server, scheme, PHONE, locale="ar-EG" if narrow else "en-GB") as page:
+        page.locator("#live-text").check()
+        page.locator("#text").press_sequentially("The old man who lives next door has many books ")
+        expect(page.locator("#output .draft")).not_to_be_empty()
+        assert width_of(page) == PHONE["width"]
+        captions = captions_of(page)
+        captions.goto(captions.url + "&size=5&lines=3")
+        expect(captions.locator("#captions")).to_contain_text("vieil homme")
+        lines = captions.locator("#captions").evaluate(
+            "node => node.clientHeight / parseFloat(getComputedStyle(node).fontSize)"
+        )
+        assert lines <= 3 * 1.3 + 0.1
+        for each in (page, captions):
+            found = Axe().run(each)
+            assert found.violations_count == 0, found.generate_report()

@@ -12,6 +12,7 @@ from tests.system.page.pages import (
     choose_beam_width,
     every_look,
     listened,
+    looked_at,
     open_inside,
     translate,
     wait_until_done,
@@ -22,86 +23,65 @@ pytestmark = needs_chromium
 
 
 @every_look
-def test_it_fits(browser: Browser, server: Server, narrow: bool, scheme: str, complaints: list[str]) -> None:
+def test_it_fits(browser: Browser, server: Server, scheme: str, narrow: bool, complaints: list[str]) -> None:
     """No scrolling sideways, however much there is to show; and dark where people want it dark."""
-    viewport, dark = PHONE if narrow else DESKTOP, scheme == "dark"
-    context = browser.new_context(base_url=server.url, viewport=viewport, color_scheme="dark" if dark else "light")
-    page = listened(context.new_page(), complaints)
-    page.goto("/")
-    assert width_of(page) == viewport["width"]
-    expect(page.locator("#from")).to_have_css("text-overflow", "ellipsis")
-    open_inside(page)
-    page.locator("#text").fill("The old man is waiting for the house near the river. " * 3 + "x" * 60)
-    wait_until_done(page)
-    assert width_of(page) == viewport["width"]
-    background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    red = int(background.removeprefix("rgb(").split(",")[0])
-    assert (red < 64) is dark
-    source, target = (page.locator(each).bounding_box() for each in ("#text", "#output"))
-    assert source is not None
-    assert target is not None
-    assert source["height"] == pytest.approx(target["height"], abs=1) or narrow
-    beside = target["x"] >= source["x"] + source["width"]
-    assert beside is not narrow
-    context.close()
+    viewport = PHONE if narrow else DESKTOP
+    with looked_at(browser, server, scheme, viewport) as page:
+        listened(page, complaints)
+        assert width_of(page) == viewport["width"]
+        expect(page.locator("#from")).to_have_css("text-overflow", "ellipsis")
+        open_inside(page)
+        translate(page, "The old man is waiting for the house near the river. " * 3 + "x" * 60)
+        assert width_of(page) == viewport["width"]
+        background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        red = int(background.removeprefix("rgb(").split(",")[0])
+        assert (red < 64) is (scheme == "dark")
+        source, target = (page.locator(each).bounding_box() for each in ("#text", "#output"))
+        assert source is not None
+        assert target is not None
+        assert source["height"] == pytest.approx(target["height"], abs=1) or narrow
+        beside = target["x"] >= source["x"] + source["width"]
+        assert beside is not narrow
     assert not complaints
 
 
 @every_look
-def test_axe_finds_nothing(browser: Browser, server: Server, narrow: bool, scheme: str) -> None:
+def test_axe_finds_nothing(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
     """Accessibility of everything that the page can show, with the contrast of all cells of the heat maps."""
-    context = browser.new_context(
-        base_url=server.url,
-        viewport=PHONE if narrow else DESKTOP,
-        color_scheme="dark" if scheme == "dark" else "light",
-        reduced_motion="reduce",  # what fades in has no contrast yet
-        bypass_csp=True,  # axe is a script from elsewhere
-    )
-    page = context.new_page()
-    page.goto("/")
-    choose_beam_width(page, "4")
-    page.locator("#text").fill("The old dog likes Canada. I see a cat.")
-    wait_until_done(page)
-    page.get_by_text("History").click()
-    for token in (0, 3):
-        page.locator("#tokens [role=option]").nth(token).click()
-        _check_by_axe(page)
-        _check_shades(page)
-    context.close()
+    with looked_at(browser, server, scheme, PHONE if narrow else DESKTOP) as page:
+        choose_beam_width(page, "4")
+        translate(page, "The old dog likes Canada. I see a cat.")
+        page.get_by_text("History").click()
+        for token in (0, 3):
+            page.locator("#tokens [role=option]").nth(token).click()
+            _check_by_axe(page)
+            shades = page.locator(".heatmap .weighted.strong")
+            assert shades.count() > 0, "a text whose weights are all small proves little"
 
 
 @every_look
 def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
     """The menu of a word, a hint, a correction and terms."""
-    context = browser.new_context(
-        base_url=server.url,
-        locale="ar-EG" if narrow else "en-GB",
-        viewport=PHONE if narrow else DESKTOP,
-        color_scheme="dark" if scheme == "dark" else "light",
-        reduced_motion="reduce",
-        bypass_csp=True,
-    )
-    page = context.new_page()
-    page.goto("/")
-    translate(page, "Où est la gare ? J'ai perdu ma clé.")
-    expect(page.locator("#hint")).to_be_visible()
-    page.locator("#output .token").nth(1).click()
-    expect(page.locator("#ways button").first).to_be_visible()
-    expect(page.locator("#ways .state")).to_have_count(1)
-    page.locator("#ways summary").click()
-    _check_by_axe(page)
-    page.locator("#ways .own input").fill("un")
-    page.locator("#ways .own button").click()
-    expect(page.locator("#changed")).to_be_visible()
-    page.locator("#terms summary").click()
-    page.locator("#terms input").first.fill("cat")
-    page.locator("#terms input").last.fill("matou")
-    page.locator("#terms form button").click()
-    wait_until_done(page)
-    _check_by_axe(page)
-    page.locator("#edit").click()
-    _check_by_axe(page)
-    context.close()
+    locale, viewport = ("ar-EG", PHONE) if narrow else ("en-GB", DESKTOP)
+    with looked_at(browser, server, scheme, viewport, locale=locale) as page:
+        translate(page, "Où est la gare ? J'ai perdu ma clé.")
+        expect(page.locator("#hint")).to_be_visible()
+        page.locator("#output .token").nth(1).click()
+        expect(page.locator("#ways button").first).to_be_visible()
+        expect(page.locator("#ways .state")).to_have_count(1)
+        page.locator("#ways summary").click()
+        _check_by_axe(page)
+        page.locator("#ways .own input").fill("un")
+        page.locator("#ways .own button").click()
+        expect(page.locator("#changed")).to_be_visible()
+        page.locator("#terms summary").click()
+        page.locator("#terms input").first.fill("cat")
+        page.locator("#terms input").last.fill("matou")
+        page.locator("#terms form button").click()
+        wait_until_done(page)
+        _check_by_axe(page)
+        page.locator("#edit").click()
+        _check_by_axe(page)
 
 
 def _check_by_axe(page: Page) -> None:
@@ -109,11 +89,6 @@ def _check_by_axe(page: Page) -> None:
     page.add_style_tag(content=".heatmap, .tokens, .entries { max-height: none !important; overflow: visible }")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
-
-
-def _check_shades(page: Page) -> None:
-    shades = page.locator(".heatmap .weighted.strong")
-    assert shades.count() > 0, "a text whose weights are all small proves little"
 
 
 def test_panes_grow_and_scroll_together(page: Page) -> None:
