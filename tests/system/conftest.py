@@ -7,16 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 import httpx
 import pytest
 
 from service.settings import EMBEDDED_MODEL
+from tests.system import launcher
 from tests.system.documented import DocumentedStatuses
 from tests.waiting import wait_for
 
@@ -162,6 +163,14 @@ class StartServer(Protocol):
     ) -> AbstractContextManager[Server]: ...
 
 
+def _start(
+    flags: Sequence[str], output: IO[bytes], environment: dict[str, str], constants: Mapping[str, float] | None
+) -> subprocess.Popen[bytes]:
+    program = ["service"] if constants is None else ["tests.system.patched", json.dumps(constants)]
+    command = [sys.executable, "-m", *program, "serve", *flags]
+    return subprocess.Popen(command, stderr=output, start_new_session=True, env=os.environ | environment)
+
+
 @contextmanager
 def run_server(
     log: Path,
@@ -184,12 +193,10 @@ def run_server(
         flags = ("--model", str(EMBEDDED_MODEL), *flags)
     if "--replicas" not in flags:
         flags = ("--replicas", "1", *flags)
-    program = ["service"] if constants is None else ["tests.system.patched", json.dumps(constants)]
-    command = [sys.executable, "-m", *program, "serve", "--port", str(port), *flags]
+    flags = ("--port", str(port), *flags)
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
-        )
+        forked = None if environment else launcher.serve(flags, output, constants or {})
+        process = forked or _start(flags, output, dict(environment or {}), constants)
     server = Server(process, port, log)
     try:
         if ready:
