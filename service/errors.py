@@ -51,21 +51,28 @@ class ServiceError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
     retry_after_seconds: int | None = None
+    _MESSAGE: ClassVar[str] = ""
+    """The message of a class whose errors have all the same one."""
+
+    def __str__(self) -> str:
+        return super().__str__() or self._MESSAGE
 
     @property
     def message(self) -> str:
         return str(self)
 
 
-class InvalidRequest(ServiceError):
-    """A wrong request; `field` is the name that the caller used."""
-
-    status = 400
-    code = "invalid_request"
+class _FieldError(ServiceError):
+    """An error about `field`, by the name that the caller used."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+
+
+class InvalidRequest(_FieldError):
+    status = 400
+    code = "invalid_request"
 
 
 class MissingField(InvalidRequest):
@@ -105,11 +112,7 @@ class UnknownDocument(ServiceError):
 
     status = 404
     code = "unknown_document"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "document_id: no such document: it was downloaded, deleted or expired, or the server restarted"
-        )
+    _MESSAGE = "document_id: no such document: it was downloaded, deleted or expired, or the server restarted"
 
 
 class UnknownSession(ServiceError):
@@ -117,29 +120,23 @@ class UnknownSession(ServiceError):
 
     status = 404
     code = "unknown_session"
-
-    def __init__(self) -> None:
-        super().__init__("session: no such live session: it has ended, or another server has it; begin a new one")
+    _MESSAGE = "session: no such live session: it has ended, or another server has it; begin a new one"
 
 
 class DocumentNotReady(ServiceError):
     status = 409
     code = "document_not_ready"
-
-    def __init__(self) -> None:
-        super().__init__("document_id: the document is still being translated")
+    _MESSAGE = "document_id: the document is still being translated"
 
 
 class DamagedGlossary(ServiceError):
     """A stored glossary that cannot be read. The caller cannot repair it; other glossaries are not affected."""
 
     code = "damaged_glossary"
-
-    def __init__(self) -> None:
-        super().__init__("glossary_id: the file of this glossary is damaged; its id is in the server's log")
+    _MESSAGE = "glossary_id: the file of this glossary is damaged; its id is in the server's log"
 
 
-class InsufficientStorage(ServiceError):
+class InsufficientStorage(_FieldError):
     """A full or read-only disk. A retry can succeed only after an administrator has made room."""
 
     status = 507
@@ -147,17 +144,14 @@ class InsufficientStorage(ServiceError):
     _DISK: ClassVar[str] = "the server's disk is full or read-only; nothing has changed"
 
     def __init__(self, field: str, problem: str = _DISK) -> None:
-        super().__init__(f"{field}: {problem}")
+        super().__init__(field, problem)
 
 
-class TooLong(ServiceError):
+class TooLong(_FieldError):
     """An input that exceeds a limit. The input is refused as a whole, never truncated."""
 
     status = 413
     code = "too_long"
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
 
 
 class KeyRequired(ServiceError):
@@ -165,19 +159,13 @@ class KeyRequired(ServiceError):
 
     status = 400
     code = "key_required"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "api_key: this server requires an API key; send it as `Authorization: Bearer KEY` or as api_key"
-        )
+    _MESSAGE = "api_key: this server requires an API key; send it as `Authorization: Bearer KEY` or as api_key"
 
 
 class InvalidKey(ServiceError):
     status = 403
     code = "invalid_key"
-
-    def __init__(self) -> None:
-        super().__init__("Invalid API key")
+    _MESSAGE = "Invalid API key"
 
 
 class SuggestionsDisabled(ServiceError):
@@ -185,9 +173,7 @@ class SuggestionsDisabled(ServiceError):
 
     status = 403
     code = "suggestions_disabled"
-
-    def __init__(self) -> None:
-        super().__init__("Suggestions are disabled on this server: it needs --suggestions FILE")
+    _MESSAGE = "Suggestions are disabled on this server: it needs --suggestions FILE"
 
 
 class QueueFull(ServiceError):
@@ -196,22 +182,20 @@ class QueueFull(ServiceError):
     retry_after_seconds = 1
 
 
-class RateLimited(ServiceError):
+class _LimitReached(ServiceError):
     status = 429
+
+    def __init__(self, problem: str, retry_after_seconds: int) -> None:
+        super().__init__(problem)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RateLimited(_LimitReached):
     code = "rate_limited"
 
-    def __init__(self, problem: str, retry_after_seconds: int) -> None:
-        super().__init__(problem)
-        self.retry_after_seconds = retry_after_seconds
 
-
-class QuotaExceeded(ServiceError):
-    status = 429
+class QuotaExceeded(_LimitReached):
     code = "quota_exceeded"
-
-    def __init__(self, problem: str, retry_after_seconds: int) -> None:
-        super().__init__(problem)
-        self.retry_after_seconds = retry_after_seconds
 
 
 class NotReady(ServiceError):
@@ -226,9 +210,7 @@ class KeysUnavailable(ServiceError):
     status = 503
     code = "keys_unavailable"
     retry_after_seconds = 5
-
-    def __init__(self) -> None:
-        super().__init__("the server cannot read or write its API keys at the moment; retry later")
+    _MESSAGE = "the server cannot read or write its API keys at the moment; retry later"
 
 
 class EngineFailed(ServiceError):
