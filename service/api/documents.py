@@ -10,10 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from service.api.authentication import CallerDependency
-from service.api.context import ServiceContext, ServiceDependency
-from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, RequestBody
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, Responses, errors_of
+from service.api.request_body import ApiKey, LanguageCode, OtherApiKey, RequestBody
 from service.api.sse import encode, stream_options
 from service.api.translate import unless_disconnected
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job

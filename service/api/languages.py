@@ -8,11 +8,9 @@ from babel import Locale, UnknownLocaleError
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from service.api.authentication import CallerDependency
-from service.api.context import ServiceDependency
-from service.api.field_types import ApiKey, Flag, OtherApiKey, Secret, StrictBody, Texts
-from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.context import CallerDependency, ServiceDependency
+from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, body_of, errors_of
+from service.api.request_body import ApiKey, Flag, OtherApiKey, Secret, StrictBody, Texts, parse_body
 from service.api.translate_request import DetectedLanguage
 from service.documents.formats import FORMATS
 from service.text.language_detection import detect_any

@@ -14,13 +14,11 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from service.access.charges import Caller
-from service.api.authentication import CallerDependency, address_of, key_before_body
-from service.api.context import ServiceContext, ServiceDependency
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency, address_of, key_before_body
 from service.api.error_handlers import invalid_request
-from service.api.field_types import has_more_values
 from service.api.live_messages import EVENT_NAMES, LiveChange, LiveChanged, LiveStart
-from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, Responses, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, Responses, body_of, errors_of
+from service.api.request_body import has_more_values, parse_body
 from service.api.sse import encode, encode_unnumbered, stream_options
 from service.api.translate import stored_glossary
 from service.errors import InvalidRequest, NotReady, ServiceError

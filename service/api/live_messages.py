@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.field_types import ApiKey, Entries, Flag, LanguageCode, OtherApiKey, StrictBody
+from service.api.request_body import ApiKey, Entries, Flag, LanguageCode, OtherApiKey, StrictBody
 from service.errors import InvalidRequest
 from service.live.events import Commit, Draft, Ended, Kept, Revision, Segment
 from service.live.policies import DEFAULTS, KEPT_HYPOTHESES, Policy, PolicyName

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from service.api.request_body import FORM, JSON, MULTIPART, RequestBody
 from service.api.sse import EVENT_NAMES
 
 EVENTS: Final[dict[str, Any]] = {
@@ -79,6 +80,8 @@ _HEADERS: Final[dict[str, Any]] = {
     },
     "Retry-After": {"description": "in seconds", "schema": {"type": "integer", "minimum": 1}},
 }
+_NULL: Final = {"type": "null"}
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 _RETRIED: Final = ("429", "456", "503")
 # FastAPI's default status for bad input.
 _NEVER_SENT: Final = "422"
@@ -89,6 +92,32 @@ def errors_of(model: type[BaseModel], *statuses: int, own: Mapping[int, str] = M
     """Describe the errors of a route, with the schema `model`; `own` descriptions replace the common ones."""
     meanings = {**_MEANINGS, **own}
     return {status: {"model": model, "description": meanings[status]} for status in sorted({*statuses, 405})}
+
+
+def body_of(model: type[RequestBody]) -> dict[str, Any]:
+    """Describe, for OpenAPI, the body of a route that calls `parse_body`."""
+    json, form = _with_nulls(model.model_json_schema()), _as_form(model.model_json_schema())
+    content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """Allow null for each field that may be absent, as `RequestBody` does."""
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()):
+            own = {key: field.pop(key) for key in [*field] if key not in _ANNOTATIONS}
+            choices = own["anyOf"] if own.keys() == {"anyOf"} else [own]
+            field["anyOf"] = [*(each for each in choices if each != _NULL), _NULL]
+    return schema
+
+
+def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
+    """Convert the schema of a JSON body to the schema of a form, in which fields are absent instead of null."""
+    for field in schema["properties"].values():
+        if "anyOf" in field:
+            choices = [choice for choice in field.pop("anyOf") if choice != _NULL]
+            field |= choices[0] if len(choices) == 1 else {"anyOf": choices}
+    return schema
 
 
 def install(app: FastAPI, *, key_required: bool) -> None:

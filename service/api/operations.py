@@ -8,8 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from model.checkpoint_config import Origin
-from service.api.authentication import may_see_paths
-from service.api.context import ServiceDependency
+from service.api.context import ServiceDependency, may_see_paths
 from service.api.openapi import ErrorResponse, Responses, errors_of
 from service.observability.metrics import CONTENT_TYPE
 from service.registry.model_version import State

@@ -1,24 +1,32 @@
-"""The parsing of request bodies: JSON, and URL-encoded and multipart forms."""
+"""The bodies of requests: the types of their fields with errors for people, and the parsing of JSON and forms."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, from_json
 from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 
-from service.api.context import service_of
 from service.api.error_handlers import invalid_request
-from service.api.field_types import RequestBody, has_more_values
 from service.errors import InvalidRequest, TooLong
-from service.text.glossary import MAX_ENTRIES
-
-M = TypeVar("M", bound=RequestBody)
+from service.text.glossary import LONGEST_TERM, MAX_ENTRIES, VISIBLE
+from service.translation.options import MAX_BEAM_SIZE, Limits
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -38,35 +46,143 @@ _LONG_CHARACTERS: Final = 262_144
 _CONTINUATIONS: Final = ("%8", "%9", "%A", "%B", "%a", "%b")
 """Beginnings of escaped bytes that continue a character of UTF-8."""
 _FORMS: Final = ThreadPoolExecutor(1, "forms")
-_NULL: Final = {"type": "null"}
-_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 _UTF_8: Final = frozenset({b"utf-8", b"utf8"})
+_STRING: Final = re.compile(rb'"[^"]*"?')
 
 
-def body_of(model: type[RequestBody]) -> dict[str, Any]:
-    """Describe, for OpenAPI, the body of a route that calls `parse_body`."""
-    json, form = _with_nulls(model.model_json_schema()), _as_form(model.model_json_schema())
-    content = {JSON: {"schema": json}, FORM: {"schema": form}, MULTIPART: {"schema": form}}
-    return {"requestBody": {"required": True, "content": content}}
+class RequestBody(BaseModel):
+    """Base of all request bodies. Nothing of a body stays in memory after its request.
+
+    Pydantic's cache would keep 16,384 names and short values, and the memory pages around them.
+    """
+
+    model_config = ConfigDict(cache_strings="none")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        """Treat null as an absent field: clients in C# and Java send it for each default."""
+        return {name: each for name, each in value.items() if each is not None} if isinstance(value, dict) else value
 
 
-def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """Allow null for each field that may be absent, as `RequestBody` does."""
-    for name, field in schema["properties"].items():
-        if name not in schema.get("required", ()):
-            own = {key: field.pop(key) for key in [*field] if key not in _ANNOTATIONS}
-            choices = own["anyOf"] if own.keys() == {"anyOf"} else [own]
-            field["anyOf"] = [*(each for each in choices if each != _NULL), _NULL]
-    return schema
+class StrictBody(RequestBody):
+    """Base of request bodies that refuse unknown fields and name them, but not a megabyte of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > (most := 2 * len(cls.model_fields)):
+            raise PydanticCustomError("too_many_fields", f"more than {most} fields")
+        return value
 
 
-def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Convert the schema of a JSON body to the schema of a form, in which fields are absent instead of null."""
-    for field in schema["properties"].values():
-        if "anyOf" in field:
-            choices = [choice for choice in field.pop("anyOf") if choice != _NULL]
-            field |= choices[0] if len(choices) == 1 else {"anyOf": choices}
-    return schema
+def has_more_values(json: bytes, most: int) -> bool:
+    """Return True if JSON has more than `most` fields and elements on all levels; an empty array or object is two.
+
+    Values are counted in the text: as objects, two megabytes of small values would take fifty megabytes, and block all
+    other requests while they are built.
+    """
+    if _count(json) <= most:
+        return False
+    # Characters in strings do not count. Escaped quotes do not end strings, nor do escaped backslashes escape.
+    bare = json.replace(rb"\\", b"").replace(rb"\"", b"")
+    # A field has at most two strings: its name and its value.
+    return bare.count(b'"') > 4 * most or _count(_STRING.sub(b"", bare)) > most
+
+
+def _count(json: bytes) -> int:
+    """Count values: the first of a container follows its bracket, every other follows a comma."""
+    return json.count(b",") + json.count(b"[") + json.count(b"{")
+
+
+def _string_or_strings(value: object) -> object:
+    """Report one problem; Pydantic's union would report one for each alternative and element."""
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        return value
+    raise PydanticCustomError("text_type", "must be a string or an array of strings")
+
+
+def _not_blank(value: Any, validate: Any) -> Any:
+    """Replace Pydantic's message about a pattern by words."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        if error.errors()[0]["type"] != "string_pattern_mismatch":
+            raise
+        raise PydanticCustomError("blank", "must not be blank") from None
+
+
+def _true_or_false(value: object) -> object:
+    """Accept `true` and `false` in forms and URLs; Pydantic would accept `1`, `on` and `y` too."""
+    if isinstance(value, str) and value not in ("true", "false"):
+        raise PydanticCustomError("flag_type", "must be true or false")
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_true_or_false)]
+
+
+def _from_json(value: Any) -> Any:
+    """Decode JSON in a string, as forms and URLs send objects."""
+    if not isinstance(value, str):
+        return value
+    if has_more_values(value.encode(errors="replace"), MAX_ENTRIES):
+        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
+    try:
+        return from_json(value, cache_strings="none")
+    except ValueError:
+        raise PydanticCustomError("json_type", "must be an object, in JSON") from None
+
+
+def _not_too_many(value: Any) -> Any:
+    """Count entries first: Pydantic would validate all, and keep a problem for each wrong one."""
+    if isinstance(value, dict) and len(value) > MAX_ENTRIES:
+        raise PydanticCustomError("too_long", f"more than {MAX_ENTRIES} entries")
+    return value
+
+
+def _number(value: object) -> object:
+    """Accept a number in a string, as LibreTranslate's clients may send it."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+
+
+Texts = Annotated[str | list[str], BeforeValidator(_string_or_strings)]
+Word = Annotated[str, Field(pattern=VISIBLE, max_length=LONGEST_TERM), WrapValidator(_not_blank)]
+Entries = Annotated[
+    dict[Word, Word], BeforeValidator(_not_too_many), BeforeValidator(_from_json), Field(max_length=MAX_ENTRIES)
+]
+LanguageCode = Annotated[str, Field(min_length=1, max_length=16)]
+ApiKey = Annotated[
+    str | None,
+    Field(
+        description="required by servers with keys; may be sent in `Authorization` instead", examples=["dragoman-..."]
+    ),
+]
+OtherApiKey = Annotated[str | None, Field(description="another spelling of api_key, which clients of npm send")]
+Secret = Annotated[str | None, Field(description="ignored; LibreTranslate's own page sends it")]
+Alternatives = Annotated[
+    int,
+    Field(
+        ge=0,
+        lt=MAX_BEAM_SIZE,
+        description="number of alternative translations of each text, by beam search",
+        examples=[2],
+    ),
+    BeforeValidator(_number),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_BEAM_SIZE},
+                {"type": "string", "pattern": "^[0-9]+$"},
+            ]
+        }
+    ),
+]
+
+
+M = TypeVar("M", bound=RequestBody)
 
 
 async def parse_body(request: Request, model: type[M], *, or_url: bool = False) -> M:
@@ -77,7 +193,7 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     """
     await check_declared_type(request)
     json = await request.body() if media_type(request) == JSON else None
-    if json and has_more_values(json, most := MAX_ENTRIES + await _max_fields(request)):
+    if json and has_more_values(json, most := MAX_ENTRIES + _max_fields(request)):
         raise TooLong("body", f"more than {most} values: texts, entries of a glossary and other fields")
     in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
     if json == b"" and not in_url:
@@ -122,8 +238,7 @@ async def read_form(request: Request) -> dict[str, object]:
 
 async def form_fields(request: Request, body: bytes, name: str = "body") -> dict[str, object]:
     """Parse the fields of a URL-encoded form. Raises `InvalidRequest` and `TooLong` with `name` as their field."""
-    most = await _max_fields(request)
-    characters = (await service_of(request)).translator.limits.max_characters
+    most, characters = _max_fields(request), _limits(request).max_characters
     others = _OTHER_CHARACTERS + (_LONG_CHARACTERS if any(each in body for each in _LONG_FIELDS) else 0)
     if body.count(b"&") >= most:
         raise InvalidRequest(name, f"has more than {most} fields")
@@ -167,7 +282,7 @@ async def _multipart(request: Request) -> list[tuple[str, str]]:
     check_charset(request)
     await request.body()  # the whole body is limited already, so parts need no limit
     try:
-        most = await _max_fields(request)
+        most = _max_fields(request)
         form = await request.form(max_files=most, max_fields=most, max_part_size=sys.maxsize)
     except HTTPException as error:  # raised by Starlette for a malformed form
         raise InvalidRequest("body", error.detail) from None
@@ -179,8 +294,13 @@ async def _multipart(request: Request) -> list[tuple[str, str]]:
     return texts
 
 
-async def _max_fields(request: Request) -> int:
-    return (await service_of(request)).translator.limits.max_texts + _OTHER_FIELDS
+def _max_fields(request: Request) -> int:
+    return _limits(request).max_texts + _OTHER_FIELDS
+
+
+def _limits(request: Request) -> Limits:
+    limits: Limits = request.app.state.service.translator.limits
+    return limits
 
 
 def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:

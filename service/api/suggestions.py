@@ -6,11 +6,9 @@ from typing import Final
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from service.api.authentication import CallerDependency
-from service.api.context import ServiceDependency
-from service.api.field_types import ApiKey, LanguageCode, OtherApiKey, StrictBody
-from service.api.openapi import CALLER_ERRORS, ErrorResponse, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.context import CallerDependency, ServiceDependency
+from service.api.openapi import CALLER_ERRORS, ErrorResponse, body_of, errors_of
+from service.api.request_body import ApiKey, LanguageCode, OtherApiKey, StrictBody, parse_body
 from service.stores.suggestion_store import Suggestion
 
 router = APIRouter(tags=["translation"])

@@ -12,10 +12,9 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from service.access.charges import Caller, Streamed
-from service.api.authentication import CallerDependency, owner_of
-from service.api.context import ServiceContext, ServiceDependency
-from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, errors_of
-from service.api.request_body import body_of, check_url, parse_body
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
+from service.api.openapi import BAD_INPUT, CALLER_ERRORS, EVENTS, ErrorResponse, Responses, body_of, errors_of
+from service.api.request_body import check_url, parse_body
 from service.api.sse import EventEncoder, TranslationStream
 from service.api.translate_request import StreamQuery, TranslateRequest, TranslateResponse, answer
 from service.errors import CallerLeft, InvalidRequest

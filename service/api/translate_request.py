@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from pydantic import BaseModel, Field
 
-from service.api.field_types import (
+from service.api.request_body import (
     Alternatives,
     ApiKey,
     Entries,

@@ -14,11 +14,10 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from service.access.charges import Caller
-from service.api.authentication import key_before_body, key_in_form
-from service.api.context import ServiceContext, ServiceDependency
+from service.api.context import ServiceContext, ServiceDependency, key_before_body, key_in_form
 from service.api.error_handlers import invalid_request
-from service.api.field_types import RequestBody
-from service.api.request_body import MULTIPART, body_of, check_charset, media_type
+from service.api.openapi import body_of
+from service.api.request_body import MULTIPART, RequestBody, check_charset, media_type
 from service.api.translate import stored_glossary, unless_disconnected
 from service.documents.document import open_document
 from service.documents.jobs import BATCH_SECONDS, DocumentJob

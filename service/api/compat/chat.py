@@ -10,11 +10,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from service.access.charges import Streamed
-from service.api.authentication import CallerDependency
 from service.api.compat.chat_schemas import LONGEST_MODEL, ChatError, ChatRequest
-from service.api.context import ServiceContext, ServiceDependency
-from service.api.openapi import CALLER_ERRORS, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency
+from service.api.openapi import CALLER_ERRORS, body_of, errors_of
+from service.api.request_body import parse_body
 from service.api.sse import TranslationStream
 from service.api.translate import until_engines_answer, until_finished
 from service.errors import InvalidRequest, ServiceError, UnknownModel

@@ -8,7 +8,7 @@ import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from service.api.field_types import RequestBody
+from service.api.request_body import RequestBody
 from service.api.translate_request import MAX_SEED
 from service.errors import InvalidRequest
 from service.translation.options import Sampling, TranslationOptions

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from service.api.field_types import RequestBody
 from service.api.openapi import ErrorResponse
+from service.api.request_body import RequestBody
 from service.text.xml import XmlTags
 from service.translation.options import TranslationOptions
 from service.translation.translator import AUTOMATIC, FieldNames

@@ -6,12 +6,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from service.access.charges import Caller
-from service.api.authentication import CallerDependency
 from service.api.compat.exchange import Exchange, ForeignBody, Translated
 from service.api.compat.table import EXCHANGES
-from service.api.context import ServiceContext, ServiceDependency
-from service.api.openapi import CALLER_ERRORS, errors_of
-from service.api.request_body import body_of, parse_body
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency
+from service.api.openapi import CALLER_ERRORS, body_of, errors_of
+from service.api.request_body import parse_body
 from service.api.translate import until_finished
 
 router = APIRouter(tags=["as other servers"])

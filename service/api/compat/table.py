@@ -14,7 +14,7 @@ from service.api.compat.exchange import (
     markup_options,
     names_of,
 )
-from service.api.field_types import LanguageCode, Texts
+from service.api.request_body import LanguageCode, Texts
 from service.errors import MissingField
 from service.translation.options import TranslationOptions
 from service.translation.translator import AUTOMATIC, FieldNames

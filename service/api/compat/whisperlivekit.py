@@ -11,8 +11,7 @@ import msgspec
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from service.api.authentication import address_of, key_before_body
-from service.api.context import ServiceContext
+from service.api.context import ServiceContext, address_of, key_before_body
 from service.api.live_messages import LiveStart
 from service.errors import InvalidRequest, ServiceError, UnknownLanguage
 from service.live.account import LiveAccount

@@ -7,12 +7,11 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.api.authentication import CallerDependency
-from service.api.context import ServiceContext, ServiceDependency
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
 from service.api.documents import DOCUMENT_CONTENT, download
-from service.api.field_types import RequestBody
-from service.api.request_body import body_of, parse_body
+from service.api.openapi import body_of
+from service.api.request_body import RequestBody, parse_body
 from service.api.uploads import UploadDependency, Wanted, form_of, start_job
 from service.documents.jobs import DocumentJob
 from service.documents.paragraph import ReadOptions

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from service.api.field_types import RequestBody, Texts
+from service.api.request_body import RequestBody, Texts
 from service.errors import InvalidRequest
 from service.text.splitter import Splitting
 from service.text.xml import XmlTags, find_xml_error

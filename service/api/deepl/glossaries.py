@@ -7,11 +7,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
-from service.api.authentication import CallerDependency, owner_of
-from service.api.context import ServiceContext, ServiceDependency
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
 from service.api.deepl.common import NAMES, deepl_errors
-from service.api.field_types import RequestBody
-from service.api.request_body import body_of, parse_body
+from service.api.openapi import body_of
+from service.api.request_body import RequestBody, parse_body
 from service.errors import InvalidRequest
 from service.stores.glossary_store import Description
 from service.text.glossary import EntriesError, read_entries, write_entries

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from service.api.authentication import CallerDependency, owner_of
-from service.api.context import ServiceContext, ServiceDependency
+from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
 from service.api.deepl.common import deepl_errors
 from service.api.deepl.glossaries import DictionaryBody, Language, Name, direction_of, parse_entries
-from service.api.field_types import RequestBody
-from service.api.request_body import body_of, parse_body
+from service.api.openapi import body_of
+from service.api.request_body import RequestBody, parse_body
 from service.errors import InvalidRequest
 from service.stores.glossary_collections import Collection, Dictionary, GlossaryCollections
 from service.stores.glossary_store import Description

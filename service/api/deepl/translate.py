@@ -6,12 +6,12 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from service.api.authentication import CallerDependency
-from service.api.context import ServiceDependency
+from service.api.context import CallerDependency, ServiceDependency
 from service.api.deepl.common import NAMES, deepl_errors
 from service.api.deepl.fields import DeepLRequest
 from service.api.languages import language_name
-from service.api.request_body import body_of, form_fields, parse_body
+from service.api.openapi import body_of
+from service.api.request_body import form_fields, parse_body
 from service.api.translate import stored_glossary, until_finished
 from service.errors import InvalidRequest
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from service.api.deepl.fields import DeepLRequest
 from service.api.deepl.glossaries import GlossaryRequest
 from service.api.documents import FileForm
-from service.api.field_types import Word, has_more_values
 from service.api.languages import DetectRequest
+from service.api.request_body import Word, has_more_values
 from service.api.translate_request import TranslateRequest
 from service.text.glossary import MAX_ENTRIES
 
