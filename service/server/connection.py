@@ -13,6 +13,8 @@ import fcntl
 import heapq
 import json
 import logging
+import os
+import resource
 import termios
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, NamedTuple
@@ -20,13 +22,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.server.descriptors import are_few_left, is_among_the_last
-
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES: Final = 65_536
 """Bytes of a request's URL and headers, and of its trailers; each line counts four for its colon and its end."""
 _LINE_BYTES: Final = 4
+_DESCRIPTORS_LEFT: Final = 32
+"""Kept for engines, files, and connections that arrive before others have been closed."""
 _CLOSED_AT_ONCE: Final = 16
 _ROOM_SECONDS: Final = 0.02  # a scan of all connections for each new one would take too long
 _NO_ROOM_SECONDS: Final = 1.0  # if no connection can be closed now
@@ -91,7 +93,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         self._receiving_since = self.loop.time()
-        if is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
+        if _is_among_the_last(transport.get_extra_info("socket").fileno()) and not Connection._makes_room:
             Connection._makes_room = True
             # Later: nothing has been read yet of connections that were accepted together.
             self.loop.call_later(_ROOM_SECONDS, self._make_room)
@@ -101,7 +103,7 @@ class Connection(HttpToolsProtocol):
 
         Else a crowd that holds connections and says nothing would keep out health checks and new engines.
         """
-        if not are_few_left():
+        if not _are_few_left():
             Connection._makes_room = False
             return
         now = self.loop.time()
@@ -276,11 +278,9 @@ class Connection(HttpToolsProtocol):
         """Close the connection if its request takes longer than `seconds` to arrive. Called about once a second."""
         now = self.loop.time()
         has_lingered = self._lingering_since is not None and now - self._lingering_since > _LINGER_SECONDS
-        if has_lingered or self._is_overdue(now, seconds):
+        since = None if self._is_answering() else self._receiving_since
+        if has_lingered or (since is not None and now - since > seconds):
             self.transport.abort()
-
-    def _is_overdue(self, now: float, seconds: float) -> bool:
-        return self._receiving_since is not None and not self._is_answering() and now - self._receiving_since > seconds
 
     def _is_idle(self, now: float) -> bool:
         """Return True if the client waits for no response, and no request of it has just begun to arrive."""
@@ -298,3 +298,19 @@ class Connection(HttpToolsProtocol):
         return bool(self.pipeline) or (
             self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
         )
+
+
+def _is_among_the_last(descriptor: int) -> bool:
+    """Return True for a high descriptor: the system assigns the lowest free number, so few are left."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return descriptor >= limit - _DESCRIPTORS_LEFT
+
+
+def _are_few_left() -> bool:
+    """Return True if a new descriptor would be among the last."""
+    try:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        return True
+    os.close(descriptor)
+    return _is_among_the_last(descriptor)
