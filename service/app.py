@@ -23,8 +23,7 @@ from service.api import (
     uploads,
 )
 from service.api.compat import chat, whisperlivekit
-from service.api.compat import routes as compat
-from service.api.compat.table import EXCHANGES
+from service.api.compat import table as compat
 from service.api.context import ServiceContext
 from service.api.deepl import documents as deepl_documents
 from service.api.deepl import glossaries, multilingual
@@ -53,7 +52,7 @@ LEAST_BODY_BYTES: Final = 2_000_000
 """The limit of a request's body is never less: a body holds glossaries and options, too."""
 _BYTES_PER_CHARACTER: Final = 12
 """The most that one takes, in a form with four bytes escaped."""
-_TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in EXCHANGES))
+_TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for each in compat.BODIES))
 """Paths whose GET translates: a HEAD would be charged for nothing."""
 
 _TRANSLATING: Final = (translate, live, languages, deepl, documents, deepl_documents, compat, chat, whisperlivekit)

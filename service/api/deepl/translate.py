@@ -12,7 +12,7 @@ from service.api.deepl.fields import DeepLRequest
 from service.api.languages import language_name
 from service.api.openapi import body_of
 from service.api.request_body import form_fields, parse_body
-from service.api.translate import stored_glossary, until_finished
+from service.api.translate import Wanted, stored_glossary, translated
 from service.errors import InvalidRequest
 
 router = APIRouter(prefix="/v2", tags=["as DeepL"])
@@ -73,19 +73,16 @@ async def translate(request: Request, service: ServiceDependency, caller: Caller
     glossary = await stored_glossary(service, caller, body.glossaries(), source, target)
     made = body.options(service.translator.limits.max_beam_size)
     options = replace(made, glossary=glossary, caller=caller.identity)
-    async with service.access.charged(caller, sum(map(len, texts)), NAMES.text):
-        translation = service.translator.start(texts, requested_source, target, options, NAMES)
-        finished = await until_finished(request, translation)
-    sources = [each.language for each in finished.detected] or [source] * len(texts)
+    done = await translated(request, service, caller, Wanted(texts, requested_source, target, options), NAMES)
     return DeepLTranslations(
         translations=[
             DeepLTranslation(
                 detected_source_language=each.upper(),
-                text=translated.text,
+                text=translation,
                 billed_characters=len(text),
                 model_type_used=body.model_type_used(),
             )
-            for each, text, translated in zip(sources, texts, finished.translations, strict=True)
+            for each, text, translation in zip(done.sources, texts, done.texts, strict=True)
         ]
     )
 
