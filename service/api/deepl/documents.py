@@ -8,7 +8,7 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.context import CallerDependency, ServiceContext, ServiceDependency
-from service.api.deepl.common import NAMES, deepl_errors
+from service.api.deepl.translate import NAMES, deepl_errors
 from service.api.documents import DOCUMENT_CONTENT, download
 from service.api.openapi import body_of
 from service.api.request_body import RequestBody, parse_body

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from model.checkpoint_config import Direction
 from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
-from service.api.deepl.common import NAMES, deepl_errors
+from service.api.deepl.translate import NAMES, deepl_errors
 from service.api.openapi import body_of
 from service.api.request_body import RequestBody, parse_body
 from service.errors import InvalidRequest

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
-from service.api.deepl.common import deepl_errors
 from service.api.deepl.glossaries import DictionaryBody, Language, Name, direction_of, parse_entries
+from service.api.deepl.translate import deepl_errors
 from service.api.openapi import body_of
 from service.api.request_body import RequestBody, parse_body
 from service.errors import InvalidRequest

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.api.deepl.fields import DeepLRequest
 from service.api.deepl.glossaries import GlossaryRequest
+from service.api.deepl.translate import DeepLRequest
 from service.api.documents import FileForm
 from service.api.languages import DetectRequest
 from service.api.request_body import Word, has_more_values
