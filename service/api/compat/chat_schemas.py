@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -104,37 +104,25 @@ class ChatError(BaseModel):
     error: ChatProblem
 
 
-class Part(BaseModel):
-    """A part of a message; only texts can be translated."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    type: Literal["text"]
-    text: str
+def _text(content: object) -> str:
+    """Return the text of a content, whose parts are joined; report one problem, not one for each part."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(map(_is_text, content)):
+        problem = "must be a string, or an array of parts with the type text and a text"
+        raise PydanticCustomError("content_type", problem)
+    return "".join(part["text"] for part in content)
 
 
 def _is_text(part: object) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
-def _content(value: object) -> object:
-    """Report one problem; Pydantic's union would report one for each alternative and part."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(map(_is_text, value)):
-        return value
-    raise PydanticCustomError("content_type", "must be a string, or an array of parts with the type text and a text")
-
-
 class Message(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     role: str
-    content: Annotated[str | list[Part] | None, BeforeValidator(_content)] = None
-
-    def text(self) -> str:
-        parts = self.content or ""
-        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+    content: Annotated[str, BeforeValidator(_text)] = ""
 
 
 class StreamOptions(BaseModel):
@@ -189,7 +177,7 @@ class ChatRequest(RequestBody):
         own = [message for message in self.messages if message.role == "user"]
         if not own:
             raise InvalidRequest("messages", "there is none of the role user")
-        return own[-1].text()
+        return own[-1].content
 
     def array(self) -> JsonMessage | None:
         """Return the text to translate as an array, if it is an array of texts in JSON."""
