@@ -12,29 +12,31 @@ Dragoman, and no torch: the pyproject.toml beside this file installs it alone, a
 modules import one another relatively.
 """
 
-from .asynchronous import AsyncClient
-from .blocking import Client
-from .errors import Busy, ClientError, NotDragoman, Refused, Unreachable
+from .clients import AsyncClient, Client
 from .events import (
     Alignment,
+    Busy,
     Candidate,
+    ClientError,
     Detected,
     Done,
     Event,
     Hypotheses,
     Language,
     Loading,
+    NotDragoman,
     Options,
+    Refused,
     Scored,
     Segment,
     Start,
     Timings,
     Token,
     Translation,
+    Unreachable,
     Usage,
 )
-from .live import AsyncLive, Live
-from .live_events import Commit, Draft, Ended, Kept, LiveEvent, LiveOptions, Revision, Sentence
+from .live import AsyncLive, Commit, Draft, Ended, Kept, Live, LiveEvent, LiveOptions, Revision, Sentence
 
 __all__ = [
     "Alignment",

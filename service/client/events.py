@@ -1,14 +1,45 @@
-"""The wire types: options of a request, events of a stream, and translations."""
+"""The wire types: options of a request, events of a stream, and translations; and the errors that a client raises."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from .errors import Busy, NotDragoman, Refused
-
 # Codes of temporary errors; a stream can also end with them.
 _BUSY_CODES: Final = frozenset({"queue_full", "rate_limited", "not_ready"})
+
+
+class ClientError(Exception):
+    """Base of all errors; `code` is stable and machine-readable, the message is written for people.
+
+    ClientError
+    +-- Unreachable     no response, or a broken one, after all retries; or a wrong URL
+    +-- NotDragoman     a response of another program
+    +-- Refused         the server returns an error: `status`, or None for an error in the middle of a stream
+        +-- Busy        too many requests, starting, draining, no model: retry after `retry_after_seconds`, if set
+    """
+
+    code = "client_error"
+
+
+class Unreachable(ClientError):
+    code = "unreachable"
+
+
+class NotDragoman(ClientError):
+    code = "not_dragoman"
+
+
+class Refused(ClientError):
+    def __init__(self, message: str, code: str, status: int | None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Busy(Refused):
+    pass
 
 
 class Options(TypedDict, total=False):

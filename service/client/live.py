@@ -3,18 +3,17 @@
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
-from .errors import ClientError, Refused, Unreachable
-from .events import Error, error_of
-from .live_events import Commit, Ended, LiveEvent, Sentence
+from .events import ClientError, Error, Refused, Unreachable, error_of
 from .resume import Retries
 
 _FAILURES: Final = (OSError, TimeoutError, WebSocketException, ClientError)
@@ -22,6 +21,71 @@ _MOVES: Final = frozenset({"unknown_session", "not_ready"})
 """Errors after which another session goes on, here or on another server behind the same address."""
 
 _CHANGE_SECONDS: Final = 30.0
+
+R = TypeVar("R")
+
+
+class LiveOptions(TypedDict, total=False):
+    """The fields of a session's first message; the API's documentation explains each."""
+
+    latency: str
+    policy: str
+    words: int
+    share: float
+    revise: bool
+    beam_size: int
+    glossary: Mapping[str, str]
+    glossary_id: str
+
+
+class Commit(msgspec.Struct, frozen=True, tag_field="event", tag="commit"):
+    """More of the translation, which is never taken back."""
+
+    text: str
+    segment: int
+    index: int
+    source_end: int
+
+
+class Draft(msgspec.Struct, frozen=True, tag_field="event", tag="draft"):
+    """What may follow the committed text, until the next event."""
+
+    text: str
+    segment: int
+
+
+class Sentence(msgspec.Struct, frozen=True, tag_field="event", tag="segment"):
+    """A finished sentence: its source and its committed translation."""
+
+    source: str
+    text: str
+    segment: int
+    source_end: int
+
+
+class Revision(msgspec.Struct, frozen=True, tag_field="event", tag="revision"):
+    """The best translation of a finished sentence."""
+
+    text: str
+    segment: int
+
+
+class Kept(msgspec.Struct, frozen=True, tag_field="event", tag="kept"):
+    """A correction reached into source whose translation is committed up to `source_end`, which stays."""
+
+    replace_from: int
+    source_end: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
+    """The end of the session."""
+
+    segments: int
+    source_end: int
+    index: int
+
+
+LiveEvent = Commit | Draft | Sentence | Revision | Kept | Ended
 
 
 class _Numbered(msgspec.Struct, frozen=True):
@@ -99,36 +163,46 @@ class _Progress:
         self.session, self._last_event = None, 0
 
 
-class AsyncLive:
-    """A live session. Change its source from any task; iterate over it for the events, the last one is `Ended`."""
+class _Session(Generic[R]):
+    """The source of a session, as its user changes it: `R` is None, or what is awaited for it."""
 
-    def __init__(self, url: str, start: Mapping[str, object], retries: int) -> None:
-        self._address = url.replace("http", "ws", 1) + "/translate/live"
-        self._progress = _Progress(start)
-        self._retries = Retries(url, retries)
-        self._sending = asyncio.Lock()
-        self._socket: ClientConnection | None = None
+    def __init__(self, progress: _Progress) -> None:
+        self._progress = progress
 
     @property
     def source_end(self) -> int:
         """The length of the source so far, in characters."""
         return self._progress.end
 
-    async def append(self, text: str) -> None:
+    def append(self, text: str) -> R:
         """Add text at the end of the source, with the white space between words."""
-        await self._change({"append": text})
+        return self._change({"append": text})
 
-    async def replace(self, position: int, text: str) -> None:
+    def replace(self, position: int, text: str) -> R:
         """Replace the source from a position on: a correction. What is committed stays."""
-        await self._change({"replace_from": position, "text": text})
+        return self._change({"replace_from": position, "text": text})
 
-    async def finish_sentence(self) -> None:
+    def finish_sentence(self) -> R:
         """Mark the source so far as final, and its last sentence as finished."""
-        await self._change({"final": True})
+        return self._change({"final": True})
 
-    async def end(self) -> None:
+    def end(self) -> R:
         """End the session: the rest is translated."""
-        await self._change({"end": True})
+        return self._change({"end": True})
+
+    @abstractmethod
+    def _change(self, change: dict[str, Any]) -> R: ...
+
+
+class AsyncLive(_Session[Awaitable[None]]):
+    """A live session. Change its source from any task; iterate over it for the events, the last one is `Ended`."""
+
+    def __init__(self, url: str, start: Mapping[str, object], retries: int) -> None:
+        super().__init__(_Progress(start))
+        self._address = url.replace("http", "ws", 1) + "/translate/live"
+        self._retries = Retries(url, retries)
+        self._sending = asyncio.Lock()
+        self._socket: ClientConnection | None = None
 
     async def _change(self, change: dict[str, Any]) -> None:
         async with self._sending:
@@ -168,11 +242,12 @@ class AsyncLive:
         return self._retries.seconds_after(error)
 
 
-class Live:
+class Live(_Session[None]):
     """The same for threads: an `AsyncLive` in a thread of its own."""
 
     def __init__(self, url: str, start: Mapping[str, object], retries: int) -> None:
         self._live = AsyncLive(url, start, retries)
+        super().__init__(self._live._progress)
         self._events: queue.SimpleQueue[LiveEvent | ClientError] = queue.SimpleQueue()
         self._has_ended = False
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
@@ -180,11 +255,6 @@ class Live:
         self._reading = self._loop.create_task(self._read())
         self._thread = threading.Thread(target=self._run, name="live session", daemon=True)
         self._thread.start()
-
-    @property
-    def source_end(self) -> int:
-        """The length of the source so far, in characters."""
-        return self._live.source_end
 
     def _run(self) -> None:
         with self._runner:
@@ -197,29 +267,11 @@ class Live:
         except ClientError as error:
             self._events.put(error)
 
-    def append(self, text: str) -> None:
-        """Add text at the end of the source, with the white space between words."""
-        self._call(self._live.append(text))
-
-    def replace(self, position: int, text: str) -> None:
-        """Replace the source from a position on: a correction. What is committed stays."""
-        self._call(self._live.replace(position, text))
-
-    def finish_sentence(self) -> None:
-        """Mark the source so far as final, and its last sentence as finished."""
-        self._call(self._live.finish_sentence())
-
-    def end(self) -> None:
-        """End the session: the rest is translated."""
-        self._call(self._live.end())
-
-    def _call(self, change: Any) -> None:
+    def _change(self, change: dict[str, Any]) -> None:
         """Make a change; do nothing after the end."""
         if self._thread.is_alive() and not self._reading.done():
             with suppress(TimeoutError):  # the thread may end at this moment
-                asyncio.run_coroutine_threadsafe(change, self._loop).result(_CHANGE_SECONDS)
-        else:
-            change.close()
+                asyncio.run_coroutine_threadsafe(self._live._change(change), self._loop).result(_CHANGE_SECONDS)
 
     def __iter__(self) -> Iterator[LiveEvent]:
         """Yield events as they arrive, at last `Ended`. Raises `ClientError`."""

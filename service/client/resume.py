@@ -2,15 +2,26 @@
 
 import math
 import random
-from collections.abc import Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
 
 import httpx
 import msgspec
 from httpx_sse import ServerSentEvent, SSEError
 
-from .errors import Busy, ClientError, NotDragoman, Refused, Unreachable
-from .events import Done, Error, Event, Translation, event_of, translations_of
+from .events import (
+    Busy,
+    ClientError,
+    Done,
+    Error,
+    Event,
+    NotDragoman,
+    Refused,
+    Translation,
+    Unreachable,
+    event_of,
+    translations_of,
+)
 
 DEFAULT_URL: Final = "http://127.0.0.1:5000"
 # A server sends at least a comment line every 15 seconds.
@@ -25,6 +36,7 @@ _NO_SUCH_PATH: Final = "not_found"
 FAILURES: Final = (httpx.TransportError, httpx.StreamError, SSEError, ClientError)
 
 T = TypeVar("T")
+H = TypeVar("H")
 
 
 class Retries:
@@ -143,14 +155,25 @@ def _with_scheme(url: str) -> str:
     return full
 
 
-class BaseClient:
-    """The state that both clients share: URL, API key and number of retries."""
+class BaseClient(Generic[H]):
+    """What both clients share: their parameters, and the bodies of their requests."""
 
-    def __init__(self, url: str, api_key: str | None, retries: int) -> None:
+    _connect: Callable[..., H]
+    """httpx's client."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: httpx.Timeout | float = TIMEOUT,
+        retries: int = RETRIES,
+    ) -> None:
         """Raise `Unreachable` for a wrong URL; `http://` may be missing."""
         self.url = _with_scheme(url).rstrip("/")
         self._key: dict[str, object] = {} if api_key is None else {"api_key": api_key}
         self._retries = retries
+        self._http: H = self._connect(base_url=self.url, timeout=timeout)
 
     def _resumable(
         self, text: str | list[str], source: str, target: str, options: Mapping[str, object]

@@ -103,7 +103,7 @@ def serve() -> Iterator[Serve]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record how long the client would have slept."""
     seconds: list[float] = []
-    monkeypatch.setattr("service.client.blocking.time.sleep", seconds.append)
+    monkeypatch.setattr("service.client.clients.time.sleep", seconds.append)
     return seconds
 
 
