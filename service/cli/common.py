@@ -77,6 +77,13 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def show_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns, which are not shortened on a narrow terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def fail(message: str, status: int = UNUSABLE) -> NoReturn:
     """Print the error in one line and end the program."""
     typer.echo(f"dragoman: {message}", err=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from service.access.key_store import Key, KeyLimits, KeysError, KeyStore, Usage, this_month
-from service.cli.common import fail
+from service.cli.common import fail, show_table
 from service.settings import CommandSettings
 
 app = typer.Typer(no_args_is_help=True, help="Manage API keys; `serve --keys FILE` requires one of the file.")
@@ -49,11 +49,7 @@ def list_(
             typer.echo(json.dumps(fields | {"limits": asdict(key.limits), "month": month, "usage": asdict(usage)}))
         return
     headings = ("name", "key", "requests/min", "characters/min", "streams", f"characters in {month}")
-    rows = [headings, *(_row(key, usage) for key, usage in known)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # Not shortened on a narrow terminal: limits must be readable.
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    show_table([headings, *(_row(key, usage) for key, usage in known)])
 
 
 @app.command()

@@ -22,7 +22,7 @@ from service.cli.keys import app as keys_app
 from service.cli.memory import app as memory_app
 from service.cli.models import OfflineOption
 from service.cli.models import app as models_app
-from service.cli.pulling import import_named, local_model, parsed_model
+from service.cli.pulling import confine, confine_memory, import_named, local_model, parsed_model
 from service.cli.serve import serve
 from service.cli.settings_options import load_settings, takes_settings
 from service.cli.training import app as training_app
@@ -276,7 +276,6 @@ def import_(  # noqa: PLR0913  each is an option of the command
 ) -> None:
     """Convert a model of another format to a checkpoint of Dragoman."""
     from model.checkpoint_config import LanguageHint
-    from service.cli.confinement import confine, confine_memory
 
     hint = LanguageHint(source, target)
     path = parsed_model(model)

@@ -1,6 +1,6 @@
 """`dragoman pull | models | remove`: public models by name, and the cache that holds them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -8,7 +8,7 @@ import typer
 
 from model.checkpoint_config import CheckpointError
 from model.source_files import DEFAULT_MAX_MEGABYTES
-from service.cli.common import UNUSABLE, fail
+from service.cli.common import UNUSABLE, fail, show_table
 from service.cli.pulling import load_command_settings, print_report, pull
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, parse_name
@@ -57,7 +57,7 @@ def pull_(
     as_json: Annotated[bool, typer.Option("--json", help="Print progress and results as lines of JSON.")] = False,
 ) -> None:
     """Download public models, and convert them for `serve` and `translate`."""
-    settings = _settings(offline)
+    settings = load_command_settings(offline=offline)
     wanted = _parsed(names)
     failed = False
     for name in wanted:
@@ -89,7 +89,7 @@ def models(
     as_json: JsonOption = False,
 ) -> None:
     """List the public models that are here, with their directions, sizes, licences and sources."""
-    rows = _here() if available is None else _available(available, _settings(offline))
+    rows = _here() if available is None else _available(available, load_command_settings(offline=offline))
     chosen = [row for row in rows if _translates(row, source, target)]
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(chosen)))
@@ -98,8 +98,7 @@ def models(
         nothing = "no public model is here" if available is None else "the index has no such model"
         typer.echo(f"{nothing}; `dragoman models --available firefox` lists what can be pulled", err=True)
         return
-    for line in _aligned([_HEADINGS, *map(_cells, chosen)]):
-        typer.echo(line)
+    show_table([_HEADINGS, *map(_cells, chosen)])
 
 
 @app.command()
@@ -128,10 +127,6 @@ def remove(
             except OSError as error:
                 fail(f"{name}: {error}")
             typer.echo(f"{entry.origin.name}@{entry.origin.revision}: removed, {freed / _MEGABYTE:.1f} MB")
-
-
-def _settings(offline: bool) -> CommandSettings:
-    return load_command_settings(**({"offline": True} if offline else {}))
 
 
 def _parsed(names: Iterable[str]) -> list[HubName]:
@@ -187,8 +182,3 @@ def _cells(row: ModelRow) -> tuple[str, ...]:
     directions = f"{many} directions" if many > _MANY else ", ".join("-".join(each) for each in row.directions)
     size = "?" if row.bytes is None else f"{row.bytes / _MEGABYTE:.1f}"
     return row.name, row.revision[:12], directions, size, row.licence or "not stated", row.url or ""
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

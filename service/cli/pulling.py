@@ -1,6 +1,8 @@
-"""Public models on the command line: a name where a path is taken, and the progress of a download."""
+"""Models for a command: a name where a path is taken, the progress of a download, and the limits of an import."""
 
+import resource
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +23,15 @@ from service.cli.common import fail
 from service.hub.errors import HubError
 from service.hub.names import HubName, HubOptions, hidden_name, parse_model
 from service.hub.progress import Progress, Report
+from service.process.resource_limits import limit_resource
 from service.registry.importing import ensure_imported
 from service.settings import CommandSettings
 
+_GIGABYTE: Final = 1 << 30
+_OWN_BYTES: Final = 4 * _GIGABYTE
+"""Memory of Python and torch, with the libraries of a GPU."""
+_COPIES: Final = 4
+"""Copies of the weights: as read, as converted, in a wider type, and as written."""
 _REPORT_SECONDS: Final = 0.25
 """Least time between two reports of progress to another program."""
 
@@ -32,10 +40,10 @@ def print_report(report: Report) -> None:
     typer.echo(msgspec.json.encode(report).decode())
 
 
-def load_command_settings(**given: Any) -> CommandSettings:
-    """Load the settings of a command: `given` before the environment; a wrong value ends the program with its name."""
+def load_command_settings(*, offline: bool = False) -> CommandSettings:
+    """Load the settings of a command from the environment; a wrong value ends the program with its name."""
     try:
-        return CommandSettings(**given)
+        return CommandSettings(offline=True) if offline else CommandSettings()
     except ValidationError as error:
         fail("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))
 
@@ -86,6 +94,21 @@ def pull(
         return Hub(options).pull(name, partial(import_files, max_megabytes=max_megabytes), progress, refresh=refresh)
 
 
+def confine(seconds: int | None) -> None:
+    """End this process, which imports a checkpoint, after `seconds`; limit its memory to that of its libraries."""
+    if seconds is not None:
+        signal.alarm(seconds)
+    confine_memory(0)
+
+
+def confine_memory(source_bytes: int) -> None:
+    """Limit the memory of this process to what an import of files of this size needs at most.
+
+    Only Linux enforces it.
+    """
+    limit_resource(resource.RLIMIT_DATA, _OWN_BYTES + _COPIES * source_bytes)
+
+
 def import_named(name: HubName, output: Path, languages: LanguageHint, *, offline: bool) -> CheckpointConfig:
     """Convert a public model into a directory of its own, by hints that override those of its index.
 
@@ -94,8 +117,8 @@ def import_named(name: HubName, output: Path, languages: LanguageHint, *, offlin
     from service.hub.pull import Hub
     from service.hub.store import add_origin
 
-    settings = load_command_settings(**({"offline": True} if offline else {}))
-    with progress_bar(str(name)) as progress, Hub(settings.hub_options).files(name, progress) as download:
+    options = load_command_settings(offline=offline).hub_options
+    with progress_bar(str(name)) as progress, Hub(options).files(name, progress) as download:
         progress.enter("importing")
         hint = LanguageHint(*(given or known for given, known in zip(languages, download.languages, strict=True)))
         made = import_files(download.path, hint)
