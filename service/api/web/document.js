@@ -1,7 +1,6 @@
 // A document that is dropped on the page or chosen: sent, followed while it is translated, and downloaded.
 
-import { answered, checked } from "./server.js";
-import { serverSentEvents } from "./sse.js";
+import { answered, checked, serverSentEvents } from "./server.js";
 import { number, t } from "./texts.js";
 
 const $ = (id) => document.getElementById(id);

@@ -1,4 +1,4 @@
-// Helpers that build elements of the page.
+// Helpers for elements of the page.
 
 import { t } from "./texts.js";
 
@@ -35,7 +35,7 @@ export function iconButton(symbol, label, onClick) {
   return button;
 }
 
-export function symbolOf(button) {
+function symbolOf(button) {
   return button.querySelector("use").getAttribute("href").slice(1);
 }
 
@@ -70,4 +70,29 @@ export function tokenLabel(text) {
   if (isCaseMark(text)) return [element("span", { class: "case-mark", title: CASE_MARKS[text]() }, [text])];
   if (word === "") return [element("span", { class: "special" }, [text === "" ? t("end") : t("space")])];
   return word === text ? [text] : [element("span", { class: "dot" }, ["·"]), word];
+}
+
+/** Copy a text; `button` says so for a moment. */
+export async function copy(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Browsers deny the clipboard to pages that were loaded by plain HTTP from another machine.
+    copyBySelection(text);
+  }
+  const { dataset } = button;
+  dataset.label ??= button.title;
+  dataset.symbol ??= symbolOf(button);
+  setFace(button, "done", t("Copied"));
+  setTimeout(() => setFace(button, dataset.symbol, dataset.label), 2000);
+}
+
+function copyBySelection(text) {
+  const focused = document.activeElement;
+  const area = document.body.appendChild(document.createElement("textarea"));
+  area.value = text;
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  focused?.focus();
 }

@@ -1,6 +1,6 @@
 // A hint that a text is in another language than was chosen, with one click to choose the right one.
 
-import { AUTOMATIC } from "./languages.js";
+import { AUTOMATIC } from "./direction.js";
 import { directionName, languageName, t } from "./texts.js";
 
 const SAMPLE_CHARACTERS = 500;

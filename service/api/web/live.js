@@ -2,9 +2,9 @@
 // what may follow stands behind it in grey.
 
 import { element } from "./elements.js";
-import { clearErrors, showError } from "./errors.js";
+import { clearErrors, showError } from "./messages.js";
 import { pause, ServerError } from "./server.js";
-import { common } from "./word_menu.js";
+import { common } from "./changing.js";
 
 const DRAW_MILLISECONDS = 30; // a commit and the draft behind it are drawn together
 const PAUSE_MILLISECONDS = 1000; // after which a closing mark ends its sentence, whatever may follow

@@ -1,7 +1,7 @@
 // Other ways to say a word or a sentence of a translation. Knows the server's events, and nothing of the page.
 
 import { isCaseMark } from "./elements.js";
-import { serverSentEvents } from "./sse.js";
+import { serverSentEvents } from "./server.js";
 import { Translation } from "./translation.js";
 
 const CANDIDATES = 12;

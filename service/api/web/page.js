@@ -1,30 +1,22 @@
 // Connects the parts of the page with each other and with the server.
 
 import { Api } from "./api.js";
-import { LONGEST_TEXT, readAddress, writeAddress } from "./address.js";
-import { copy } from "./clipboard.js";
-import { Correction } from "./correction.js";
-import { Direction } from "./direction.js";
+import { AUTOMATIC, Direction, preferred } from "./direction.js";
 import { DocumentView } from "./document.js";
-import { showError, wordsOf } from "./errors.js";
+import { copy } from "./elements.js";
 import { Hints } from "./hints.js";
-import { HistoryView } from "./history.js";
 import { InsideView } from "./inside.js";
-import { AUTOMATIC, preferred } from "./languages.js";
+import { HistoryView, MemoryView, TermsView } from "./lists.js";
 import { Live } from "./live.js";
-import { MemoryView } from "./memory.js";
+import { showError, StateLine, wordsOf } from "./messages.js";
 import { OtherWays } from "./other_ways.js";
-import { scrollTogether } from "./panes.js";
+import { scrollTogether, SourcePane, TargetPane } from "./panes.js";
 import { answered, checked } from "./server.js";
-import { SourcePane } from "./source_pane.js";
 import { Dictation, SpeechButton } from "./speech.js";
-import { StateLine } from "./state_line.js";
-import { browser } from "./storage.js";
-import { TargetPane } from "./target_pane.js";
-import { TermsView } from "./terms.js";
+import { browser, LONGEST_TEXT, readAddress, writeAddress } from "./storage.js";
 import { localize, offerInterfaces, t } from "./texts.js";
-import { Translator } from "./translator.js";
-import { WordMenu } from "./word_menu.js";
+import { Translator } from "./translation.js";
+import { Correction, WordMenu } from "./changing.js";
 
 const $ = (id) => document.getElementById(id);
 const [text, output] = ["text", "output"].map($);

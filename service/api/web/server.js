@@ -1,4 +1,5 @@
-// Requests that wait for their server: one that starts, is away or is busy. Knows nothing of the page.
+// Requests that wait for their server, one that starts, is away or is busy; and streams of events over as many
+// connections as it takes. Knows nothing of the page.
 
 const FIRST_WAIT_MILLISECONDS = 250;
 const LONGEST_WAIT_MILLISECONDS = 4000;
@@ -61,4 +62,55 @@ export class ServerError extends Error {
 export async function checked(response) {
   if (response.ok) return response;
   throw new ServerError(await response.json().catch(() => ({})));
+}
+
+const WORK_MILLISECONDS = 10;
+
+/** Yield {id, event, data} of a response with parsed data; a stream without its last event ends without an error. */
+export async function* serverSentEvents(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let buffer = "";
+  let rested = performance.now();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (buffer + value).split("\r\n\r\n");
+    buffer = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\r\n").map((line) => line.split(/: (.*)/s, 2)));
+      if (fields.data) yield { id: fields.id, event: fields.event, data: JSON.parse(fields.data) };
+      // Yield to clicks and keys: a stream can be faster than the page.
+      if (performance.now() - rested > WORK_MILLISECONDS) {
+        await new Promise((resolve) => setTimeout(resolve));
+        rested = performance.now();
+      }
+    }
+  }
+}
+
+const LAST_EVENTS = ["done", "error"];
+
+/**
+ * Yield the events of a request, which `send(id)` sends or, after the event `id`, resumes. `onWait(reason)` hears of
+ * each time that the server does not answer or the connection breaks. Throws what the server refuses, and the abortion
+ * of `signal` at once.
+ */
+export async function* events(send, { onWait, signal }) {
+  let id = null;
+  for (let failures = 0; ; failures += 1) {
+    const response = await checked(await answered(() => send(id), { onWait, signal }));
+    try {
+      for await (const event of serverSentEvents(response)) {
+        failures = 0;
+        id = event.id ?? id;
+        yield event;
+        if (LAST_EVENTS.includes(event.event)) return;
+      }
+    } catch (error) {
+      if (signal.aborted) throw error;
+    }
+    signal.throwIfAborted(); // all that was received may have come before the abortion
+    onWait("away");
+    await pause(failures, signal);
+  }
 }
