@@ -52,7 +52,7 @@ const terms = new TermsView($("terms"), { direction: () => direction.known, onCh
 const earlier = new HistoryView($("history"), again);
 const memory = new MemoryView($("memory"));
 const hints = new Hints($("hint"), {
-  languages: direction.languages,
+  languages: direction,
   detect: async (q) => (await api.ask("detect", { q, known: false })).json(),
   onTurn: (other) => direction.choose(other),
 });
@@ -95,7 +95,7 @@ const live = new Live(
 );
 const dictation = new Dictation($("speak"), {
   begin: () => {
-    const codes = direction.languages.known.map(({ code }) => code);
+    const codes = direction.languages.map(({ code }) => code);
     if (direction.known.source === AUTOMATIC) direction.choose({ source: preferred(codes)[0] });
     return { text: source.text, language: direction.known.source };
   },
@@ -175,7 +175,7 @@ function finish(translation) {
 /** A short text that comes back as it was may be in the target's language, though the server took it for another. */
 async function reconsider(sent) {
   const [first] = await hints.detected(sent);
-  const found = first && direction.languages.codeOf(first.language);
+  const found = first && direction.codeOf(first.language);
   if (source.text === sent && direction.suit(found)) translateNow();
 }
 
@@ -206,7 +206,7 @@ function stop() {
 
 /** Translate an entry of the history again. */
 function again(entry) {
-  direction.languages.choose(entry);
+  direction.select(entry);
   source.text = entry.text;
   translateNow();
   text.focus();
@@ -223,7 +223,7 @@ function translateNow() {
 async function translateLive() {
   await translator.loaded;
   const detected = direction.known.source === AUTOMATIC ? await hints.other(source.text, AUTOMATIC) : null;
-  if (direction.languages.language(detected)) direction.choose({ source: detected });
+  if (direction.language(detected)) direction.choose({ source: detected });
   if (!live.on) return;
   if (direction.known.source === AUTOMATIC) hints.look(source.text, detected);
   else live.update(source.text);
