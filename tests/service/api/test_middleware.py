@@ -1,9 +1,10 @@
 """The application's door, without an engine: whose address counts, which origins, which request id."""
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -252,38 +253,29 @@ async def test_a_bug_is_answered_with_an_id_and_to_other_origins(
     assert logged.__dict__["request_id"] == answer.headers["x-request-id"]
 
 
-async def test_a_glossary_is_put_in_order_beside_the_event_loop(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_glossary_is_put_in_order_and_a_stream_with_it_named_beside_the_event_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     """Other requests are served meanwhile."""
     threads: list[threading.Thread] = []
 
-    def noted(entries: Mapping[str, str]) -> Glossary:
-        threads.append(threading.current_thread())
-        return Glossary(entries)
+    def noted(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(given: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(given)
 
-    monkeypatch.setattr("service.api.translate_request.Glossary", noted)
+        return call
 
     async def is_open(service: ServiceContext, *, resumes: bool) -> None: ...
 
+    monkeypatch.setattr("service.api.translate_request.Glossary", noted(Glossary))
+    monkeypatch.setattr(TranslateRequest, "name", noted(TranslateRequest.name))
     monkeypatch.setattr(ServiceContext, "check_open", is_open)
-    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}}
-    assert (await connect().post("/translate", json=body)).json()["error"] == "no model is loaded"
-    assert threads
-    assert threading.main_thread() not in threads
-
-
-async def test_so_is_a_stream_with_a_glossary_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-
-    def noted(request: TranslateRequest) -> str:
-        threads.append(threading.current_thread())
-        return "name"
-
-    monkeypatch.setattr(TranslateRequest, "name", noted)
-    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}, "stream": True}
-    await connect(anonymous_characters_per_minute=100).post("/translate", json=body)
-    assert threads
+    body = {"q": "a", "source": "en", "target": "fr", "glossary": {"cat": "matou"}, "stream": stream}
+    answer = await connect(anonymous_characters_per_minute=100).post("/translate", json=body)
+    assert answer.json()["error"] == "no model is loaded"
+    assert len(threads) == 1 + stream
     assert threading.main_thread() not in threads
 
 

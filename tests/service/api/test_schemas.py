@@ -1,4 +1,4 @@
-"""The options of a request, with and without defaults."""
+"""The options of a request, with and without defaults; and the names of languages."""
 
 import gc
 import json
@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from service.api.deepl.glossaries import GlossaryRequest
 from service.api.deepl.translate import DeepLRequest
 from service.api.documents import FileForm
-from service.api.languages import DetectRequest
+from service.api.languages import DetectRequest, language_name
 from service.api.request_body import Word, has_more_values
 from service.api.translate_request import TranslateRequest
 from service.text.glossary import MAX_ENTRIES
@@ -163,3 +163,20 @@ def test_a_seed_that_is_the_default_may_have_been_given(fields: dict[str, int], 
     assert TranslateRequest.model_validate_json(json.dumps(body), strict=True).options(4).has_seed == has_seed
     form = {name: str(value) for name, value in body.items()}
     assert TranslateRequest.model_validate(form).options(4).has_seed == has_seed
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("fr", "French"),
+        ("zh-Hant", "Chinese (Traditional)"),
+        ("sr-Latn", "Serbian (Latin)"),
+        ("EN-GB", "English (United Kingdom)"),
+        # No languages, and what is none that Babel can read.
+        ("xx", "xx"),
+        ("zt", "zt"),
+        ("en-a1", "en-a1"),
+    ],
+)
+def test_a_language_has_its_name_or_its_code(code: str, name: str) -> None:
+    assert language_name(code) == name

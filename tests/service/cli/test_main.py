@@ -144,28 +144,21 @@ def test_a_host_that_is_not_here_is_reported_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("gpus", "device", "problem"),
     [
-        (
-            0,
-            "cuda",
-            "cuda cannot be used: PyTorch finds no GPUs here; use --device cpu, or is this torch a CUDA build?",
-        ),
-        (
-            0,
-            "cuda:0",
-            "cuda:0 cannot be used: PyTorch finds no GPUs here; use --device cpu, or is this torch a CUDA build?",
-        ),
-        (1, "cuda:1", "cuda:1 cannot be used: PyTorch finds 1 GPU here"),
+        (0, "cuda", "no GPUs here; use --device cpu, or is this torch a CUDA build?"),
+        (0, "cuda:0", "no GPUs here; use --device cpu, or is this torch a CUDA build?"),
+        (1, "cuda:1", "1 GPU here"),
     ],
 )
 def test_a_device_that_is_not_here_is_reported_with_the_reason(
     command: tuple[str, ...], gpus: int, device: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.process.hardware.visible_gpus", lambda: gpus)
+    expected = 2, f"dragoman: device: {device} cannot be used: PyTorch finds {problem}\n"
     done = _run(*command, "--device", device)
-    assert (done.exit_code, done.stderr) == (2, f"dragoman: device: {problem}\n")
+    assert (done.exit_code, done.stderr) == expected
     monkeypatch.setenv("DRAGOMAN_DEVICE", device)
     done = _run("translate", "Yes.")
-    assert (done.exit_code, done.stderr) == (2, f"dragoman: device: {problem}\n")
+    assert (done.exit_code, done.stderr) == expected
 
 
 @pytest.mark.parametrize("command", [("serve",), ("doctor", "--seconds", "0.1"), ("translate", "Yes.")])
@@ -175,12 +168,6 @@ def test_a_model_that_cannot_be_read_is_reported_with_the_reason(command: tuple[
     assert done.stderr == f"dragoman: {tmp_path} is not a checkpoint: it has no config.json\n"
     done = _run(*command, "--model", str(tmp_path / "nothing"))
     assert (done.exit_code, done.stderr) == (2, f"dragoman: {tmp_path}/nothing: there is no such file or directory\n")
-
-
-def test_a_key_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    done = _run("serve", "--keys", str(tmp_path / "nothing"))
-    assert done.exit_code == 2
-    assert "nothing: there is no such file" in done.stderr
 
 
 def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:

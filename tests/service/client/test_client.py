@@ -16,6 +16,7 @@ from service.client import (
     Detected,
     Done,
     Event,
+    Language,
     Loading,
     NotDragoman,
     Refused,
@@ -210,15 +211,6 @@ def test_translations_have_the_shape_of_the_texts(serve: Serve) -> None:
         assert client.translate("a", source="en", target="fr") == Translation("A", None, [Scored("B")])
 
 
-def test_languages(serve: Serve, waits: list[float]) -> None:
-    known = '[{"code":"en","name":"English","targets":["fr"]}]'
-    server = serve(Answer(503, '{"error":"starting","code":"not_ready"}'), Answer(200, known))
-    with Client(server.url) as client:
-        [english] = client.languages()
-    assert (english.code, english.targets) == ("en", ["fr"])
-    assert len(waits) == 1
-
-
 def test_the_language_that_was_detected_is_returned(serve: Serve) -> None:
     one, both = (
         '{"language":"en","confidence":99.5}',
@@ -252,17 +244,20 @@ def test_the_model_that_is_fetched_and_the_language_between_are_returned(serve: 
     assert found == [Translation("A", pivot="en"), Translation("B")]
 
 
-async def test_both_clients_detect(serve: Serve, waits: list[float]) -> None:
+async def test_both_clients_detect_and_list_languages(serve: Serve, waits: list[float]) -> None:
     starting = Answer(503, '{"error":"starting","code":"not_ready"}')
     known = Answer(200, '[{"language":"en","confidence":99.5},{"language":"de","confidence":0.1}]')
-    expected = [Detected("en", 99.5), Detected("de", 0.1)]
-    server = serve(starting, known)
+    listed = Answer(200, '[{"code":"en","name":"English","targets":["fr"]}]')
+    expected, english = [Detected("en", 99.5), Detected("de", 0.1)], Language("en", "English", ["fr"])
+    server = serve(starting, known, starting, listed)
     with Client(server.url, api_key="k") as client:
         assert client.detect("I am") == expected
-    assert len(waits) == 1
+        assert client.languages() == [english]
+    assert len(waits) == 2
     assert [body for _, body in server.asked] == [{"q": "I am", "api_key": "k"}] * 2
-    async with AsyncClient(serve(known).url) as client:
+    async with AsyncClient(serve(known, listed).url) as client:
         assert await client.detect("I am") == expected
+        assert await client.languages() == [english]
 
 
 def test_a_url_may_be_a_host_and_a_port() -> None:
