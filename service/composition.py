@@ -67,7 +67,11 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
         build,
         MemoryBudget(None if settings.max_models_memory_mb is None else settings.max_models_memory_mb * MEGABYTE),
         directory=settings.models if isinstance(settings.models, Path) else None,
-        public=_public_models(settings),
+        public=PublicModels(
+            settings.hub_options,
+            settings.models if isinstance(settings.models, HubIndex) else None,
+            None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE),
+        ),
         on_change=lambda models: metrics.models_served({each.name: ",".join(each.summary()) for each in models}),
     )
     try:
@@ -99,11 +103,6 @@ def translation_memory(given: Sequence[str]) -> TranslationMemory:
     except (InvalidRequest, OSError) as error:
         raise UnusableSettingError(f"memory: {error}") from None
     return memory
-
-
-def _public_models(settings: Settings) -> PublicModels:
-    limit = None if settings.cache_limit_gb is None else int(settings.cache_limit_gb * _GIGABYTE)
-    return PublicModels(settings.hub_options, settings.models if isinstance(settings.models, HubIndex) else None, limit)
 
 
 class ModelBuilder:

@@ -52,9 +52,6 @@ class TrustedProxies(ProxyHeadersMiddleware):
         super().__init__(app, trusted_hosts)
         self._paths = paths
 
-    def _has_path(self, beginning: str) -> bool:
-        return any(each.startswith(beginning) for each in self._paths)
-
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan" and scope.get("client") is None:
             scope["client"] = (UNIX, 0)
@@ -63,7 +60,8 @@ class TrustedProxies(ProxyHeadersMiddleware):
             if _PREFIX.fullmatch(prefix := forwarded.get(b"x-forwarded-prefix", "").rstrip("/")):
                 scope["root_path"] = prefix
                 # Starlette would take a path of ours for the prefix, which the proxy has taken away.
-                if f"{scope['path']}/".startswith(f"{prefix}/") and self._has_path(prefix):
+                is_own = any(each.startswith(prefix) for each in self._paths)
+                if is_own and f"{scope['path']}/".startswith(f"{prefix}/"):
                     scope["path"] = prefix + scope["path"]
             if _HOST.fullmatch(host := forwarded.get(b"x-forwarded-host", "").strip()):
                 others = [header for header in scope["headers"] if header[0] != b"host"]

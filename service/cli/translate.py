@@ -174,7 +174,7 @@ async def translate(stream: Stream, texts: Sequence[str] | None, job: Translatio
 
     None stands for standard input. Returns True if there was a text. Raises `InputError`.
     """
-    write = _write_json if job.as_json else _LanguageReporter().write_text
+    write = _write_json if job.as_json else _TextWriter().write
     found = False
     with show_progress(sum(map(len, texts or ())), job) as advance:
         async for batch in _batches(texts, job):
@@ -194,41 +194,31 @@ async def _batches(texts: Sequence[str] | None, job: TranslationJob) -> AsyncIte
         yield text.splitlines() if job.as_json else [text]
 
 
-class _LanguageReporter:
-    """Reports the detected language on standard error whenever it changes."""
+class _TextWriter:
+    """Writes translations as they come, and the detected language on standard error whenever it changes."""
 
     def __init__(self) -> None:
         self._language: str | None = None
 
-    async def write_text(
+    async def write(
         self, q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
     ) -> None:
-        await _write_text(q, self._reported(events), output, advance)
-
-    async def _reported(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        left = len(q)
         async for event in events:
-            if isinstance(event, Start) and isinstance(found := event.detectedLanguage, Detected):
-                if found.language != self._language:
-                    print(f"detected: {found.language} ({found.confidence:.0f} %)", file=sys.stderr)
-                self._language = found.language
-            yield event
-
-
-async def _write_text(
-    q: str | list[str], events: AsyncIterator[Event], output: TextIO, advance: Callable[[float], None]
-) -> None:
-    left = len(q)
-    async for event in events:
-        match event:
-            case Token(text=text):
-                output.write(text)
-                output.flush()
-            case Segment(text=text):
-                # A translation is about as long as its text; the end corrects the difference.
-                advance(step := min(len(text), left))
-                left -= step
-            case Done():
-                advance(left)
+            match event:
+                case Start(detectedLanguage=Detected(language=language, confidence=confidence)):
+                    if language != self._language:
+                        print(f"detected: {language} ({confidence:.0f} %)", file=sys.stderr)
+                    self._language = language
+                case Token(text=text):
+                    output.write(text)
+                    output.flush()
+                case Segment(text=text):
+                    # A translation is about as long as its text; the end corrects the difference.
+                    advance(step := min(len(text), left))
+                    left -= step
+                case Done():
+                    advance(left)
 
 
 async def _write_json(
