@@ -168,6 +168,7 @@ class TranslationStream(EventSourceResponse):
         self._context = context
         self._resumes = resumes
         self._has_begun = False
+        self._has_no_news = False
         self._outcome = "cancelled"
         self._request_id: str | None = None
         self._held_start: Message | None = None
@@ -200,6 +201,8 @@ class TranslationStream(EventSourceResponse):
             if message["type"] == "http.response.start":
                 self._held_start = message
                 return
+            if self._has_no_news and message["more_body"]:
+                return  # a comment: with it, the status would be 200
             start, self._held_start = self._held_start, None
             if start is not None:
                 await send(start if message["body"] else {**start, "status": 204, "headers": []})
@@ -216,6 +219,7 @@ class TranslationStream(EventSourceResponse):
                     self._has_begun = self._has_begun or not isinstance(events[0], ModelLoading)
                     yield chunk
                 elif isinstance(events[-1], Finished):
+                    self._has_no_news = True
                     await self._charge.give_back()
             # Sending to a disconnected client returns without an error.
             self._outcome = "ok" if self.active else "cancelled"

@@ -193,8 +193,8 @@ async def test_a_client_that_has_all_events_gets_the_last_one_again_after_a_keep
     class Slow(ScriptedTranslation):
         async def events(self) -> AsyncGenerator[Sequence[Event]]:
             async for events in super().events():
-                if isinstance(events[-1], Finished):
-                    await asyncio.sleep(0.05)
+                while isinstance(events[-1], Finished) and not statuses:  # noqa: ASYNC110  another task sends
+                    await asyncio.sleep(0.01)
                 yield events
 
     statuses: list[int] = []
