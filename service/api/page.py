@@ -1,6 +1,6 @@
 """The page at `/`, captions and the API viewer: static files, without anything from other hosts."""
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,25 +31,16 @@ class _Files(StaticFiles):
         return response
 
 
+async def _page(name: str, policy: str) -> FileResponse:
+    return FileResponse(_FILES / name, headers={**_HEADERS, "Content-Security-Policy": policy})
+
+
 router = APIRouter()
 router.mount("/web", _Files(directory=_FILES))
 router.mount("/docs/viewer", _Files(packages=[("fastapi_offline", "static")]))
-
-
-@router.get("/", include_in_schema=False)
-async def page() -> FileResponse:
-    return _html("index.html", {"Content-Security-Policy": _POLICY})
-
-
-@router.get("/live", include_in_schema=False)
-async def captions() -> FileResponse:
-    return _html("captions.html", {"Content-Security-Policy": _POLICY})
-
-
-@router.get("/docs", include_in_schema=False)
-async def docs() -> FileResponse:
-    return _html("docs.html", {"Content-Security-Policy": _DOCS_POLICY})
-
-
-def _html(name: str, headers: Mapping[str, str]) -> FileResponse:
-    return FileResponse(_FILES / name, headers={**_HEADERS, **headers})
+for _path, _name, _allowed in (
+    ("/", "index.html", _POLICY),
+    ("/live", "captions.html", _POLICY),
+    ("/docs", "docs.html", _DOCS_POLICY),
+):
+    router.add_api_route(_path, partial(_page, _name, _allowed), include_in_schema=False)
