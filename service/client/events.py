@@ -250,15 +250,19 @@ def translations_of(done: Done) -> list[Translation]:
     several = isinstance(done.translatedText, list)
 
     def each(value: Any) -> list[Any]:
+        """Return a value for each text; None where the server sent none."""
+        if value is None or value == []:
+            return [None] * (len(done.translatedText) if several else 1)
         return value if several else [value]
 
-    texts = each(done.translatedText)
-    nothing: list[Any] = [None] * len(texts)
-    alternatives = each(done.alternatives) if done.alternatives else nothing
-    scores = each(done.scores) if done.scores is not None else nothing
-    others = each(done.alternativeScores) if done.alternativeScores else nothing
-    detected = each(done.detectedLanguage) if done.detectedLanguage is not None else nothing
-    pivots = each(done.pivot) if done.pivot is not None else nothing
+    fields = (
+        done.translatedText,
+        done.scores,
+        done.alternatives,
+        done.alternativeScores,
+        done.detectedLanguage,
+        done.pivot,
+    )
     return [
         Translation(
             text,
@@ -267,7 +271,5 @@ def translations_of(done: Done) -> list[Translation]:
             language,
             pivot,
         )
-        for text, score, mine, own, language, pivot in zip(
-            texts, scores, alternatives, others, detected, pivots, strict=True
-        )
+        for text, score, mine, own, language, pivot in zip(*map(each, fields), strict=True)
     ]
