@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from fastapi import FastAPI
@@ -46,6 +47,8 @@ from service.settings import Networks, Settings, UnusableSettingError
 from service.supervisor.fork_server import Zygote
 
 logger = logging.getLogger(__name__)
+_log_failure: Final = partial(logger.error, "cannot start: %s")
+_log_ready: Final = partial(logger.info, "ready")
 
 _IPV4: Final = 4
 LEAST_BODY_BYTES: Final = 2_000_000
@@ -58,14 +61,6 @@ _TRANSLATING_GET: Final = ("/translate/stream", "/v2/translate", *(each.path for
 _TRANSLATING: Final = (translate, live, languages, deepl, documents, deepl_documents, compat, chat, whisperlivekit)
 _OTHERS: Final = (suggestions, glossaries, multilingual, operations, page)
 """Modules whose routes the application has, without translating."""
-
-
-def _log_failure(reason: str) -> None:
-    logger.error("cannot start: %s", reason)
-
-
-def _log_ready() -> None:
-    logger.info("ready")
 
 
 def create_app(
