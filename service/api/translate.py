@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -20,9 +20,8 @@ from service.api.translate_request import StreamQuery, TranslateRequest, Transla
 from service.errors import CallerLeft, InvalidRequest
 from service.text.glossary import EMPTY_GLOSSARY, Glossary
 from service.translation.events import Finished
-from service.translation.options import TranslationOptions
 from service.translation.translation import Translation
-from service.translation.translator import AUTOMATIC, FieldNames
+from service.translation.translator import AUTOMATIC
 
 router = APIRouter(tags=["translation"])
 
@@ -39,28 +38,6 @@ _STREAM_DOCUMENTATION: Final[Responses] = {
     },
     204: {"description": "the request resumes after the last event: there is nothing more to send"},
 }
-
-
-class Wanted(NamedTuple):
-    """Texts to translate as one batch; a source of None, or one of the automatic names, is detected."""
-
-    texts: Sequence[str]
-    source: str | None
-    target: str
-    options: TranslationOptions
-
-
-class Translated(NamedTuple):
-    """Texts with their translations, source languages and alternatives, in the order of the request."""
-
-    originals: Sequence[str]
-    texts: Sequence[str]
-    sources: Sequence[str]
-    alternatives: Sequence[Sequence[str]]
-    source: str
-    """The source language of the request, or the detected language of its first text."""
-    target: str
-    seconds: float
 
 
 @router.post(
@@ -171,28 +148,6 @@ async def _streamed(
         body = body.model_copy(update={"glossary_id": known.id})
     name = await asyncio.to_thread(body.name) if body.glossary else body.name()
     return body, Streamed(name, body.timeout_seconds or service.translator.limits.timeout_seconds, signature)
-
-
-async def translated(
-    request: Request, service: ServiceContext, caller: Caller, wanted: Wanted, names: FieldNames
-) -> Translated:
-    """Translate texts for the client of another server."""
-    texts, requested, target, options = wanted
-    await service.check_open()
-    with service.choosing_model():
-        source, target = service.translator.direction(requested, target, names)
-    async with service.access.charged(caller, sum(map(len, texts)), names.text):
-        finished = await until_finished(request, service.translator.start(texts, requested, target, options, names))
-    sources = [each.language for each in finished.detected] or [source] * len(texts)
-    return Translated(
-        originals=texts,
-        texts=[each.text for each in finished.translations],
-        sources=sources,
-        alternatives=[[other.text for other in each.alternatives] for each in finished.translations],
-        source=next(iter(sources), source),
-        target=target,
-        seconds=finished.timings.total_seconds,
-    )
 
 
 async def until_engines_answer(request: Request, translation: Translation) -> None:

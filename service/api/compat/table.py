@@ -8,10 +8,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from service.api.batches import Translated, Wanted, translated
 from service.api.context import CallerDependency, ServiceDependency
 from service.api.openapi import CALLER_ERRORS, ErrorResponse, body_of, errors_of
 from service.api.request_body import LanguageCode, RequestBody, Texts, parse_body
-from service.api.translate import Translated, Wanted, translated
 from service.errors import MissingField
 from service.text.xml import XmlTags
 from service.translation.options import TranslationOptions

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from service.api.batches import Wanted, translated
 from service.api.context import CallerDependency, ServiceDependency
 from service.api.languages import language_name
 from service.api.openapi import CALLER_ERRORS, Responses, body_of, errors_of
 from service.api.request_body import RequestBody, Texts, form_fields, parse_body
-from service.api.translate import Wanted, stored_glossary, translated
+from service.api.translate import stored_glossary
 from service.errors import InvalidRequest
 from service.text.splitter import Splitting
 from service.text.xml import XmlTags, find_xml_error
