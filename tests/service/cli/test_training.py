@@ -18,20 +18,6 @@ from tests.conftest import WORDS, random_model
 EXPERIMENT = """
 source_language = "en"
 target_language = "fr"
-[tokenizer]
-vocab_size = 320
-[model]
-vocab_size = 320
-[[data.train]]
-path = "train.tsv"
-[[data.validation]]
-path = "train.tsv"
-"""
-
-
-SMALL = """
-source_language = "en"
-target_language = "fr"
 [data]
 check_content = false
 [tokenizer]
@@ -87,7 +73,7 @@ def test_text_is_prepared_trained_on_for_a_moment_and_decayed(tmp_path: Path) ->
     data, config = tmp_path / "data", tmp_path / "small.toml"
     data.mkdir()
     (data / "train.tsv").write_text("".join(lines), encoding="utf-8")
-    config.write_text(SMALL, encoding="utf-8")
+    config.write_text(EXPERIMENT, encoding="utf-8")
     code, output, _ = _run("prepare", config, "--data", data, "--output", tmp_path / "pack")
     assert code == 0
     assert re.fullmatch(rf"{tmp_path}/pack: \d+ pairs, 0\.0 million tokens\n", output)
