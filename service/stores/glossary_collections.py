@@ -102,9 +102,6 @@ class GlossaryCollections:
             self._put(known, name or known.name, dictionary, owner)
         return self.find(identifier, owner)
 
-    def entries(self, part: Description) -> dict[str, str]:
-        return self._store.entries_of(part)
-
     def delete(self, identifier: str, owner: str | None) -> None:
         """Delete a collection; running translations keep it."""
         self.find(identifier, owner)

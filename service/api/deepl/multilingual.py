@@ -151,7 +151,7 @@ async def entries(
 ) -> EntriesList:
     direction = direction_of(service, source_lang, target_lang)
     part = await asyncio.to_thread(_of(service).part, glossary_id, owner_of(caller), direction)
-    written = write_entries(await asyncio.to_thread(_of(service).entries, part))
+    written = write_entries(await asyncio.to_thread(service.glossaries.entries_of, part))
     return EntriesList(
         dictionaries=[DictionaryEntries(source_lang=part.source, target_lang=part.target, entries=written)]
     )

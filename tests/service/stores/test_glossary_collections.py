@@ -14,8 +14,8 @@ FRENCH, GERMAN = Direction(source="en", target="fr"), Direction(source="en", tar
 CAT, KATZE = Dictionary(FRENCH, {"cat": "matou"}), Dictionary(GERMAN, {"cat": "Mieze"})
 
 
-def _entries(collections: GlossaryCollections, known: Collection) -> dict[str, dict[str, str]]:
-    return {part.target: collections.entries(part) for part in known.parts}
+def _entries(store: GlossaryStore, known: Collection) -> dict[str, dict[str, str]]:
+    return {part.target: store.entries_of(part) for part in known.parts}
 
 
 def test_a_collection_has_a_dictionary_for_each_direction(tmp_path: Path) -> None:
@@ -44,17 +44,18 @@ def test_a_glossary_by_itself_is_a_collection(tmp_path: Path) -> None:
     assert [(each.id, each.name, len(each.parts)) for each in collections.all(None)] == [(single.id, "pets", 1)]
     changed = collections.merge(single.id, None, "animals", [KATZE])
     assert (changed.id, changed.name) == (single.id, "animals")
-    assert _entries(collections, changed) == {"fr": {"cat": "matou"}, "de": {"cat": "Mieze"}}
+    assert _entries(store, changed) == {"fr": {"cat": "matou"}, "de": {"cat": "Mieze"}}
     assert store.all(None) == []
 
 
 def test_dictionaries_are_replaced_merged_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    collections = GlossaryCollections(GlossaryStore(tmp_path))
+    store = GlossaryStore(tmp_path)
+    collections = GlossaryCollections(store)
     made = collections.create("pets", [CAT, KATZE], None)
     collections.replace(made.id, None, Dictionary(FRENCH, {"dog": "toutou"}))
     merged = collections.merge(made.id, None, None, [Dictionary(GERMAN, {"cat": "Katze", "dog": "Hund"})])
     expected = {"fr": {"dog": "toutou"}, "de": {"cat": "Katze", "dog": "Hund"}}
-    assert (merged.name, merged.created_at, _entries(collections, merged)) == ("pets", made.created_at, expected)
+    assert (merged.name, merged.created_at, _entries(store, merged)) == ("pets", made.created_at, expected)
     assert len([*tmp_path.iterdir()]) == 2
     monkeypatch.setattr(glossary_collections, "MAX_ENTRIES", 2)
     with pytest.raises(TooLong, match="dictionaries: 3 entries in one, the limit is 2"):
