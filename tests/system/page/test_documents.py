@@ -17,7 +17,7 @@ _DROP = """content => {
 }"""
 
 
-def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Path) -> None:
+def test_a_chosen_and_a_dropped_document_are_translated(page: Page, tmp_path: Path) -> None:
     document = tmp_path / "words.md"
     document.write_text("# I see a cat.\n")
     page.get_by_label("Translate a document").set_input_files(document)
@@ -26,9 +26,6 @@ def test_a_chosen_document_is_translated_and_downloaded(page: Page, tmp_path: Pa
     assert download.value.suggested_filename == "words.fr.md"
     assert Path(download.value.path()).read_text() == "# Je vois un chat.\n"
     expect(page.locator("#document-state")).to_be_hidden()
-
-
-def test_a_dropped_document(page: Page) -> None:
     page.evaluate(_DROP, "# I see a cat.\n")
     expect(page.locator("#document-words")).to_have_text("texts translated: 1")
     expect(page.locator("#document-name")).to_have_text("words.md")
@@ -54,9 +51,7 @@ def test_a_document_is_cancelled(page: Page) -> None:
         page.get_by_role("button", name="Cancel").click()
     assert deleted.value.status == 204
     expect(page.locator("#document-state")).to_be_hidden()
-
-
-def test_a_document_is_cancelled_while_it_is_sent(page: Page) -> None:
+    # Also while it is sent.
     page.route("**/documents", lambda _: None)  # it never arrives
     page.evaluate(_DROP, "I see a cat.")
     with page.expect_event("requestfailed"):

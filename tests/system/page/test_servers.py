@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from service.access.key_store import KeyLimits, KeyStore
 from service.settings import EMBEDDED_MODEL
@@ -80,10 +80,6 @@ def test_a_server_that_wants_a_key_is_given_one_and_shows_what_its_memory_has(
         assert not context.cookies()
     # What the server refuses, the browser writes down as well.
     assert all("status of 40" in complaint for complaint in complaints)
-
-
-def test_a_server_that_knows_no_keys_asks_for_none(page: Page) -> None:
-    expect(page.get_by_label("API key")).to_be_hidden()
 
 
 def test_what_goes_by_way_of_another_language_says_so(browser: Browser, pivoting: Server) -> None:

@@ -1,6 +1,6 @@
 """Reading aloud, by a browser that has voices of its own."""
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, expect
 
 from tests.system.browser import needs_chromium
 from tests.system.page.pages import listened, wait_until_done
@@ -40,10 +40,3 @@ def test_a_translation_is_read_by_a_voice_of_the_machine(context: BrowserContext
     page.evaluate("spoken[0].dispatchEvent(new Event('end'))")
     expect(page.get_by_role("button", name="Listen")).to_be_visible()
     assert not complaints
-
-
-def test_without_a_voice_there_is_no_button(page: Page) -> None:
-    page.locator("#text").fill("I see a cat.")
-    wait_until_done(page)
-    if page.evaluate("speechSynthesis.getVoices().length") == 0:
-        expect(page.locator("#listen")).to_be_hidden()
