@@ -5,7 +5,7 @@ No other module imports prometheus_client.
 
 from bisect import bisect_left
 from collections import Counter as Counts
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -24,7 +24,15 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 # From 1 ms, a step of a small model, to more than the default deadline of 120 s.
 _SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_OUTCOMES: Final = ("ok", "cancelled", ServiceError.code, *(each.code for each in ServiceError.__subclasses__()))
+
+
+def _codes(kind: type[ServiceError]) -> Iterator[str]:
+    yield kind.code
+    for each in kind.__subclasses__():
+        yield from _codes(each)
+
+
+_OUTCOMES: Final = ("ok", "cancelled", *dict.fromkeys(_codes(ServiceError)))
 
 
 class _Histogram(Histogram):
