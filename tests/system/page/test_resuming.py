@@ -62,7 +62,7 @@ def test_a_stream_that_waits_for_its_server_is_stopped(page: Page) -> None:
 def test_what_was_stopped_does_not_wait_for_its_server(page: Page, status: int) -> None:
     """The whole response may have come before the stop, which then breaks nothing."""
     script = """async (status) => {
-        const { events } = await import("./web/stream.js");
+        const { events } = await import("./web/server.js");
         const controller = new AbortController(), waits = [];
         const send = async () => {
             if (controller.signal.aborted) throw "sent again";
