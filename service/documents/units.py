@@ -124,17 +124,22 @@ def _xml(path: Path, _: Languages | None, __: UnitReport) -> Texts:
     languages = {"source": "", "target": ""}  # of XLIFF
     builder = TreeBuilder()
     opened: list[Element] = []
+    units = 0  # around the present place
 
     def start(name: str, values: dict[str, str]) -> None:
-        opened.append(builder.start(_local(name), {_local(each): value for each, value in values.items()}))
+        nonlocal units
+        opened.append(builder.start(_local(name), {_attribute(each): value for each, value in values.items()}))
+        units += opened[-1].tag in _UNITS
         if opened[-1].tag in ("file", "xliff"):
             for end, names in _LANGUAGES.items():
                 languages[end] = next(filter(None, map(opened[-1].get, names)), languages[end])
 
     def end(name: str) -> None:
+        nonlocal units
         element = builder.end(_local(name))
         opened.pop()
-        if not any(each.tag in _UNITS for each in opened):
+        units -= element.tag in _UNITS
+        if units == 0:
             if element.tag in _UNITS:
                 found.append(_texts_of(element, languages))
             if opened:
@@ -157,6 +162,11 @@ def _xml(path: Path, _: Languages | None, __: UnitReport) -> Texts:
 
 def _local(name: str) -> str:
     return name.rpartition(" ")[2]
+
+
+def _attribute(name: str) -> str:
+    """Name xml:lang as lang is; attributes of other namespaces keep theirs."""
+    return name.removeprefix("http://www.w3.org/XML/1998/namespace ")
 
 
 def _texts_of(unit: Element, languages: Mapping[str, str]) -> list[tuple[str, str]]:
