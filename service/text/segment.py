@@ -164,7 +164,7 @@ class Segment(NamedTuple):
         words, done = "", 0
         replaced: list[_Replaced] = []
         terms: list[tuple[int, int]] = []
-        for each in self._replacements(sentence):
+        for each in self._replacements():
             words += sentence[done : each.start]
             start = len(words)
             is_placeholder = isinstance(each, Term) and each.has_placeholder
@@ -182,9 +182,9 @@ class Segment(NamedTuple):
             done = each.end
         return ModelInput(words + sentence[done:], terms, replaced)
 
-    def _replacements(self, sentence: str) -> Sequence[Term | Reading]:
+    def _replacements(self) -> Sequence[Term | Reading]:
         """Return the terms, and the readings of what is no term, in the order of the sentence."""
-        read = readings(sentence, self.languages)
+        read = readings(self.sentence, self.languages)
         if not read:
             return self.terms
         free = [each for each in read if all(each.end <= term.start or term.end <= each.start for term in self.terms)]

@@ -35,15 +35,15 @@ def readings(sentence: str, languages: tuple[str, str]) -> Sequence[Reading]:
     """
     source, target = (language.partition("-")[0] for language in languages)
     has_digits = _DIGIT.search(sentence) is not None
-    found = sorted(
+    found = [
         Reading(match.start(), match.end(), text)
         for rule in _RULES.get((source, target), ())
         if has_digits or not rule.has_digits
         for match in rule.pattern.finditer(sentence)
         if (text := rule.read(match)) is not None
-    )
+    ]
     kept: list[Reading] = []
-    for each in found:
+    for each in sorted(found, key=lambda each: (each.start, -each.end)):
         if not kept or each.start >= kept[-1].end:
             kept.append(each)
     return kept

@@ -4,20 +4,25 @@ import re
 from typing import Final
 
 from service.text.readings.rule import Rule, final_stop, words_rule
-from service.text.readings.shorthand import shorthand_rule
+from service.text.readings.shorthand import shorthand_rules
 
 _HOURS: Final = "one two three four five six seven eight nine ten eleven twelve".split()
 _MINUTES: Final = {"five": 5, "ten": 10, "quarter": 15, "a quarter": 15, "twenty": 20, "twenty-five": 25, "half": 30}
 _HALF_DAY: Final = r"\s?(?P<half>[ap])(?:m\b|\.\s?m\b\.?)"
 _TIME: Final = r"(?P<hour>\d{1,2})(?:[:.](?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?"
-_FROM: Final = r"(?P<from_hour>\d{1,2})(?:[:.](?P<from_minute>[0-5]\d))?(?P<to>\s?[-–—]\s?|\sto\s)"
+_FROM: Final = r"(?P<from_hour>\d{1,2})(?:[:.](?P<from_minute>[0-5]\d))?(?P<to>\s?[-–—]\s?|\s(?:to|and|or)\s)"
 _CLOCK: Final = re.compile(rf"(?<![\w.,:/$£€])(?<!\d[-–])(?:{_FROM})?{_TIME}{_HALF_DAY}", re.IGNORECASE)
 _SPOKEN: Final = re.compile(
     rf"\b(?P<minutes>{'|'.join(_MINUTES)})\s(?P<side>past|to)\s(?P<hour>{'|'.join(_HOURS)}|1[0-2]|[1-9])\b"
     rf"(?:{_HALF_DAY})?",
     re.IGNORECASE,
 )
+_LISTED_BEFORE: Final = re.compile(
+    r"(?:\d,|\b(?:January|February|March|April|May|June|July|August|September|October|November|December))\s$"
+)
 _LONGEST_BEFORE: Final = len(" around ")
+_SPAN_AFTER: Final = re.compile(r"\s(?!in\b|on\b|when\b|and\b|or\b|today\b|tomorrow\b|tonight\b|sharp\b)[\w$€£]")
+_BEFORE_SPAN: Final = re.compile(r"\b(?:is|from|before|after|about|around)\s$", re.IGNORECASE)
 _BEFORE_TIME: Final = re.compile(r"\b(?:at|by|is|it['’]s|until|till|from|before|after|about|around)\s$", re.IGNORECASE)
 
 
@@ -26,6 +31,8 @@ def _clock(match: re.Match[str]) -> str | None:
     hour, is_late = int(match["hour"]), match["half"] in "pP"
     begins = None if match["from_hour"] is None else int(match["from_hour"])
     if not 1 <= hour <= 12 or (begins is not None and not 1 <= begins <= 12):
+        return None
+    if begins is not None and (_LISTED_BEFORE.search(match.string, 0, match.start()) or (hour == 12 and not is_late)):
         return None
     text = _time(_of_day(hour, is_late=is_late), match["minute"], match["second"])
     if begins is not None:
@@ -37,8 +44,14 @@ def _clock(match: re.Match[str]) -> str | None:
 
 def _spoken(match: re.Match[str]) -> str | None:
     """Read a quarter to nine as 8:45."""
-    if not _BEFORE_TIME.search(match.string, max(match.start() - _LONGEST_BEFORE, 0), match.start()):
+    before = match.string[max(match.start() - _LONGEST_BEFORE, 0) : match.start()]
+    if not _BEFORE_TIME.search(before):
         return None
+    # About ten to twelve hours, or a quarter to nine people.
+    if match["side"].lower() == "to" and match["half"] is None:
+        is_quarter = match["minutes"].lower().endswith("quarter")
+        if _SPAN_AFTER.match(match.string, match.end()) or (not is_quarter and _BEFORE_SPAN.search(before)):
+            return None
     named = match["hour"].lower()
     hour = int(named) if named.isdecimal() else _HOURS.index(named) + 1
     minutes = _MINUTES[match["minutes"].lower()]
@@ -77,21 +90,23 @@ _MONTHS: Final = {
 }
 _MONTH: Final = "|".join([*_MONTHS.values(), *_MONTHS, "May"])
 _SHORT_MONTH: Final = re.compile(rf"(?:(?<=\b\d\s)|(?<=\b\d\d\s)|\b(?=\w+\.?\s\d))(?P<month>{'|'.join(_MONTHS)})\b\.?")
+_NO_NOUN: Final = (
+    "and|or|to|of|is|was|will|at|in|for|from|on|until|by|but|as|with|we|he|she|they|it|i|you|because|when|if"
+)
 _ORDINAL: Final = re.compile(
-    rf"(?<![\w.,/-])(?P<number>\d{{1,3}})(?:st|nd|rd|th)\b(?![\w-]|\scentur|\s(?:of\s)?(?:{_MONTH})\b)"
+    rf"(?<![\w.,/-])(?P<number>\d{{1,3}})(?:st|nd|rd|th)\b(?=\s[a-z])(?!\s(?:{_NO_NOUN})\b|\scentur)"
 )
 _CENTURY: Final = re.compile(
-    r"\b(?P<first>\d{1,2}(?:st|nd|rd|th)|[a-z]+th|first|second|third|twenty-first)"
+    r"\b(?P<first>\d{1,2}(?:st|nd|rd|th)|[A-Za-z]+th|[Ff]irst|[Ss]econd|[Tt]hird|[Tt]wenty-first)"
     r"(?:(?P<and>\s(?:and|to|or)\s(?:the\s)?)(?P<last>\d{1,2}(?:st|nd|rd|th)|[a-z]+th|second|third|twenty-first))?"
-    r"\scentur(?:y|ies)\b",
-    re.IGNORECASE,
+    r"\scentur(?:y|ies)\b"
 )
 _ORDINALS: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth twentieth twenty-first"
 ).split()
-_AFTER_MONTH: Final = re.compile(rf"\b(?:{_MONTH})\.?\s$")
-_LONGEST_MONTH: Final = len(" September ")
+_AFTER_MONTH: Final = re.compile(rf"\b(?:{_MONTH})\.?\s(?:the\s)?$")
+_LONGEST_MONTH: Final = len(" September the ")
 _DAYS: Final = {
     "Mon": "Monday",
     "Tue": "Tuesday",
@@ -146,12 +161,22 @@ _DOLLARS: Final = {
     "NZ": "New Zealand",
     "HK": "Hong Kong",
 }
-_MAGNITUDES: Final = {"m": "million", "mn": "million", "bn": "billion", "tn": "trillion"}
-_AMOUNT: Final = rf"(?P<number>\d+(?:[.,]\d+)*)(?:\s?(?P<size>{'|'.join(_MAGNITUDES)}|[mbtr]+illion)\b)?"
+_MAGNITUDES: Final = {
+    "m": "million",
+    "M": "million",
+    "mn": "million",
+    "B": "billion",
+    "bn": "billion",
+    "tn": "trillion",
+}
+_AMOUNT: Final = (
+    rf"(?P<number>\d+(?:[.,]\d+)*)(?:(?:\s(?=\w\w))?(?P<size>{'|'.join(_MAGNITUDES)}|[mbtr]+illion)\b)?"
+    r"(?!\w|[.,]\d|\s?[-–—]\s?\d)"
+)
 _FOREIGN_DOLLARS: Final = re.compile(rf"\b(?P<country>{'|'.join(_DOLLARS)})\$\s?{_AMOUNT}")
 _LARGE_AMOUNT: Final = re.compile(rf"(?<!\w)(?P<sign>[$£€])\s?{_AMOUNT}")
-_MEASURE: Final = re.compile(r"(?<=\d)(?P<space>\s?)(?P<unit>ft|lbs?)\b\.?(?!\w)")
-_DECADE: Final = re.compile(r"(?<!\w)['’](?=\d0s\b)")
+_MEASURE: Final = re.compile(r"(?<=\d)(?<!\b1)\s?(?P<unit>ft|lbs?)\b(?!-|\.\s[A-Z])\.?(?!\w)")
+_DECADE: Final = re.compile(r"(?<!\w)['’](?=[3-9]0s\b)")
 
 
 def _dollars(match: re.Match[str]) -> str:
@@ -195,5 +220,5 @@ ENGLISH_FOR_FRENCH: Final = (
     Rule(_MEASURE, _measure),
     Rule(_DECADE, lambda _: "19"),
     words_rule(_ABBREVIATIONS),
-    shorthand_rule("en"),
+    *shorthand_rules("en"),
 )

@@ -4,13 +4,13 @@ import re
 from typing import Final
 
 from service.text.readings.rule import Rule, final_stop, words_rule
-from service.text.readings.shorthand import shorthand_rule
+from service.text.readings.shorthand import shorthand_rules
 
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10}
 _MONTHS: Final = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 _ORDINAL: Final = re.compile(
     r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[IVX]+)(?:[eè]me|e|ᵉ)"
-    rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|re|ère|nde?|[eè]me|e|ᵉ))s?\b(?!['’]|\s(?:{_MONTHS})\b)"
+    rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|re|ère|nde?|[eè]me|e|ᵉ))s?\b(?!['’]|\s(?i:{_MONTHS})\b)"
 )
 _FIRST_CENTURY: Final = re.compile(r"\s(?:siècle|arrondissement|empire|millénaire)", re.IGNORECASE)
 
@@ -53,13 +53,14 @@ _MINUTES: Final = {
 }
 _TO_THE_HOUR: Final = re.compile(
     rf"\b(?:(?P<hour>{'|'.join(_HOURS)})\sheures?|(?P<noon>midi|minuit))\smoins\s"
-    rf"(?P<minutes>{'|'.join(sorted(_MINUTES, reverse=True))})\b",
+    rf"(?P<minutes>{'|'.join(sorted(_MINUTES, reverse=True))})\b(?!\sminutes)",
     re.IGNORECASE,
 )
 _PAST_NOON: Final = re.compile(r"\bmidi\set\s(?P<minutes>quart|demie?)\b", re.IGNORECASE)
 _TIME: Final = r"(?P<{0}hour>\d{{1,2}})\s?h(?:eures?)?(?:\s?(?P<{0}minute>[0-5]\d))?\b"
 _TIME_RANGE: Final = re.compile(
-    rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—]\s?|\sà\s|\set\s){_TIME.format('')}", re.IGNORECASE
+    rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—]\s?|\sà\s|\set\s){_TIME.format('')}(?!\s(?:de|par)\s)",
+    re.IGNORECASE,
 )
 _HALF_DAY: Final = re.compile(
     rf"(?<![\w.,:/-]){_TIME.format('')}\s(?P<half>du\smatin|du\ssoir|de\sl['’]après-midi)\b", re.IGNORECASE
@@ -101,9 +102,9 @@ def _half_day(match: re.Match[str]) -> str | None:
 
 
 _ERA: Final = re.compile(r"\b(?P<side>avant|av\.|après|apr\.|ap\.)\sJ\.?-?C\.?(?!\w)")
-_PRICE: Final = re.compile(r"\b(?P<euros>\d+)\s?€\s?(?P<cents>\d\d)\b(?!\s?[€%\d])")
+_PRICE: Final = re.compile(r"\b(?P<euros>\d+)\s?€\s?(?P<cents>\d\d)\b(?!\s?[€%\d]|\s\w+s\b)")
 _LITRES: Final = re.compile(r"(?<=\d)\s?[lL](?=\sd(?:e\s|['’]))")
-_MISTER: Final = re.compile(r"\bM\.(?=\s(?:[A-ZÀ-Ý]\w|et\sM(?:me|lle)\b))|(?<=\bM\.\set\s)Mme\b")
+_COUPLE: Final = re.compile(r"\bM\. et Mme\b")
 _DAYS: Final = {day[:3]: day for day in ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")}
 _DAY_RANGE: Final = re.compile(
     rf"\b(?P<first>{'|'.join(_DAYS)})\.?(?P<between>\s?[-–—/]\s?|\s(?:au|à|et)\s)(?P<last>{'|'.join(_DAYS)})\b(?:\.(?=\s*\S))?",
@@ -115,8 +116,10 @@ def _era(match: re.Match[str]) -> str:
     return ("BC" if match["side"].startswith("av") else "AD") + final_stop(match)
 
 
-def _day_range(match: re.Match[str]) -> str:
+def _day_range(match: re.Match[str]) -> str | None:
     between = match["between"].strip()
+    if between.isalpha() and "." not in match[0]:  # la mer et Sam
+        return None
     return f"{_DAYS[match['first'].lower()]} {between if between.isalpha() else 'au'} {_DAYS[match['last'].lower()]}"
 
 
@@ -137,8 +140,8 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_ERA, _era, has_digits=False),
     Rule(_PRICE, lambda match: f"{match['euros']},{match['cents']} €"),
     Rule(_LITRES, lambda _: " litres"),
-    Rule(_MISTER, lambda match: "Mr." if match[0] == "M." else "Mrs.", has_digits=False),
+    Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),
     Rule(_DAY_RANGE, _day_range, has_digits=False),
     words_rule(_ABBREVIATIONS),
-    shorthand_rule("fr"),
+    *shorthand_rules("fr"),
 )

@@ -1,6 +1,7 @@
 """What people type in chats instead of whole words, in English and French, and the words."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from service.text.readings.rule import Rule, words_rule
@@ -13,7 +14,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "afaik": "as far as I know",
         "asap": "as soon as possible",
         "b4": "before",
-        "bc": "because",
         "bday": "birthday",
         "brb": "I'll be right back",
         "btw": "by the way",
@@ -36,7 +36,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "lol": "haha",
         "msg": "message",
         "ngl": "not gonna lie",
-        "np": "no problem",
         "nvm": "never mind",
         "ofc": "of course",
         "omg": "oh my God",
@@ -45,14 +44,12 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "pls": "please",
         "plz": "please",
         "ppl": "people",
-        "r u": "are you",
         "rn": "right now",
         "sry": "sorry",
         "tbh": "to be honest",
         "thx": "thanks",
         "tmrw": "tomorrow",
         "ttyl": "talk to you later",
-        "u": "you",
         "ur": "your",
         "y'all": "you all",
     },
@@ -60,7 +57,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "ajd": "aujourd'hui",
         "auj": "aujourd'hui",
         "bcp": "beaucoup",
-        "biz": "bises",
         "bjr": "bonjour",
         "bsr": "bonsoir",
         "chuis": "je suis",
@@ -69,12 +65,10 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "jpp": "je n'en peux plus",
         "jsp": "je ne sais pas",
         "jtm": "je t'aime",
-        "koi": "quoi",
         "mdr": "lol",
         "mtn": "maintenant",
         "pck": "parce que",
         "pcq": "parce que",
-        "pk": "pourquoi",
         "pkoi": "pourquoi",
         "ptdr": "lol",
         "qqch": "quelque chose",
@@ -89,14 +83,38 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "tlm": "tout le monde",
     },
 }
-_IN_CAPITALS: Final = frozenset("asap brb btw fyi idc idk imo ngl nvm omg omw rdv stp svp tbh ttyl".split())
+_IN_CAPITALS: Final = frozenset("asap brb btw fyi idc idk ngl nvm omg omw rdv stp svp tbh ttyl".split())
 """Those that are typed in capitals, too. The others are something else then: DSL, PK, NP."""
 
 
-def shorthand_rule(language: str) -> Rule:
-    """Return the rule for a language's shorthand, in lower case and with a capital."""
+_YOU: Final = re.compile(
+    r"\b(?:(?P<before>(?i:are|can|could|did|do|for|give|if|love|miss|r|see|tell|thank|thx|to|will|with|would))\s)?"
+    r"(?<![\w@#/.'’&-])u(?P<after>\s(?:are|can|do|guys|have|know|need|ok|r|should|there|too|want|were|will)\b)?(?![\w'’-])"
+)
+_NO_APOLOGY: Final = re.compile(r"(?:\b(?:abonnement|accès|box|connexion|ligne|modem|réseau)\s|[lL]['’])$")
+
+
+def shorthand_rules(language: str) -> Sequence[Rule]:
+    """Return the rules for a language's shorthand, in lower case and, of words of some length, with a capital."""
     words = dict(_SHORTHAND[language])
     capitals = {word.upper(): full for word, full in words.items() if word in _IN_CAPITALS}
-    return words_rule(
-        words | capitals | {word.capitalize(): full[0].upper() + full[1:] for word, full in words.items()}
-    )
+    first = {word.capitalize(): full[0].upper() + full[1:] for word, full in words.items() if len(word) > 2}
+    rule = words_rule(words | capitals | first)
+    if language == "en":
+        return rule, Rule(_YOU, _you, has_digits=False)
+    return (rule._replace(read=lambda match: None if _is_technical(match) else rule.read(match)),)
+
+
+def _you(match: re.Match[str]) -> str | None:
+    """Read u as you beside words that make it one: it may be a letter."""
+    before, after = match["before"], match["after"]
+    if before is None and after is None:
+        return None
+    after = " are" if after == " r" else after or ""
+    before = {"r": "are", "R": "Are", "thx": "thanks"}.get(before or "", before)
+    return f"{before} you{after}" if before else f"you{after}"
+
+
+def _is_technical(match: re.Match[str]) -> bool:
+    """Return True for the dsl that is a connection, not an apology."""
+    return match[0] == "dsl" and _NO_APOLOGY.search(match.string, max(match.start() - 20, 0), match.start()) is not None

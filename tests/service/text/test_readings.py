@@ -47,8 +47,28 @@ def read(sentence: str, languages: tuple[str, str]) -> str:
         ("The capital, i.e. Paris, approx. 2 km", "The capital, that is Paris, about 2 km"),
         ("Thx 4 ur msg, see u asap!", "Thanks 4 your message, see you as soon as possible!"),
         ("FYI: dunno. Dunno!", "for your information: don't know. I don't know!"),
-        ("#idk @np u.s. PPL RN np@x.org", "#idk @np u.s. PPL RN np@x.org"),
-        # These are no times of day, and no amounts of money.
+        ("#idk @rn u.s. PPL RN rn@x.org", "#idk @rn u.s. PPL RN rn@x.org"),
+        ("r u ok? See u! u there, thx u, if u r", "are you ok? See you! you there, thanks you, if you are"),
+        ("between 2 and 4 p.m., at 7 or 8 pm", "between 14 h and 16 h, at 19 h or 20 h"),
+        ("The 17th and 18th centuries, 20th Century Fox", "The 17e and 18e siècles, 20th Century Fox"),
+        # These are no times of day, amounts of money, ordinals of things, or shorthand.
+        ("about five to ten minutes, is ten to twelve hours", "about five to ten minutes, is ten to twelve hours"),
+        (
+            "from ten to eleven euros, about a quarter to nine people",
+            "from ten to eleven euros, about a quarter to nine people",
+        ),
+        ("8, 9 and 10 am, June 5 - 8 pm, 10-12 am", "8, 9 and 10 am, June 5 - 8 pm, 10-12 am"),
+        ("US$50k, US$5-10 million, $3 m high", "US$50k, US$5-10 million, $3 m high"),
+        (
+            "on the 15th. Friday the 13th, the 2nd and 3rd of May",
+            "on the 15th. Friday the 13th, the 2nd and 3rd of May",
+        ),
+        (
+            "the '00s, a U turn, 300 bc, Robert U. Smith, the IMO",
+            "the '00s, a U turn, 300 bc, Robert U. Smith, the IMO",
+        ),
+        ("Blink-182 ft. Drake, 5 ft-lbs, 1 ft", "Blink-182 ft. Drake, 5 ft-lbs, 1 ft"),
+        ("vectors u and v", "vectors u and v"),
         ("I gave a quarter to nine people", "I gave a quarter to nine people"),
         ("13 pm, 1.25 pm, v1.8 pm, 5 PMs", "13 pm, 13:25, v1.8 pm, 5 PMs"),
         ("a rope of 5m, $5, 7 o'clock", "a rope of 5m, $5, 7 o'clock"),
@@ -75,18 +95,25 @@ def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> 
         ("à 8 heures du matin", "à 8 h"),
         ("1 € 20, 2€40, 15€ et 3 € 100 %", "1,20 €, 2,40 €, 15€ et 3 € 100 %"),
         ("0,5 l de lait, 2L d'eau", "0,5 litres de lait, 2 litres d'eau"),
-        ("M. et Mme Dupont, M. Petit, Mlle Roux", "Mr. et Mrs. Dupont, Mr. Petit, Miss Roux"),
+        ("M. et Mme Dupont, J. M. Coetzee, Mlle Roux", "Mr. et Mrs. Dupont, J. M. Coetzee, Miss Roux"),
         ("du lun. au ven., sam-dim", "du lundi au vendredi, samedi au dimanche"),
         ("env. 5, p. ex. 3, c.-à-d. 2", "environ 5, par exemple 3, c'est-à-dire 2"),
         ("Slt, jsuis là, tkt pas de rdv", "Salut, jsuis là, ne t'inquiète pas pas de rendez-vous"),
-        ("la DSL, le PK 12, pk ?", "la DSL, le PK 12, pourquoi ?"),
+        ("la DSL, ma connexion dsl, dsl !", "la DSL, ma connexion dsl, désolé !"),
         ("Vers midi, ce vers, Xe, Ves", "Vers midi, ce vers, 10th, 5th"),
+        ("la mer et Sam, un trajet de 8h à 9h de route", "la mer et Sam, un trajet de 8h à 9h de route"),
+        ("trois heures moins dix minutes, 5 € 20 personnes", "trois heures moins dix minutes, 5 € 20 personnes"),
         ("François Ier, Louis XIV, le 1er mai", "François Ier, Louis XIV, le 1er mai"),
         ("Ce chat, Le chat, la Vie, 1e9, 3E", "Ce chat, Le chat, la Vie, 1e9, 3E"),
     ],
 )
 def test_french_for_a_model_that_writes_english(sentence: str, is_read: str) -> None:
     assert read(sentence, TO_ENGLISH) == is_read
+
+
+def test_a_sentence_in_capitals_is_read_as_it_is_written() -> None:
+    segment = Segment("", "MA CONNEXION DSL : RDV AU XVIe", "", capitals=True, languages=TO_ENGLISH)
+    assert segment.model_input().text == "Ma connexion dsl : rendez-vous au 16th"
 
 
 def test_terms_are_not_read_in_another_way() -> None:
