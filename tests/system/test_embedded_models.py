@@ -88,8 +88,10 @@ def test_a_quotation_may_begin_in_the_target_prefix(both: Server) -> None:
 
 
 def test_html_into_english(both: Server) -> None:
-    found = _translated(both, q="<p>Je vois un <b>chat</b>.</p>", source="fr", target="en", format="html")
-    assert found["translatedText"] == "<p>I see a <b>cat</b>.</p>"
+    found = _translated(
+        both, q="<p>Cliquez sur le bouton <b>Enregistrer</b>.</p>", source="fr", target="en", format="html"
+    )
+    assert found["translatedText"] == "<p>Click the <b>Save</b> button.</p>"
 
 
 def test_a_language_that_neither_knows_is_named(both: Server) -> None:
