@@ -50,8 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of test processes: two are often waiting for a server to start or to end."""
-    return min(usable_cores() + 2, _MOST_WORKERS)
+    """Return the number of test processes: three are often waiting for a server to start or to end."""
+    return min(usable_cores() + 3, _MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
