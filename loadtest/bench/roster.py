@@ -77,7 +77,7 @@ def check_installed(names: Iterable[str]) -> None:
     for name in names:
         package = ENTRIES[name].package
         if package is not None and find_spec(package) is None:
-            raise MissingPackage(f"{name} is not installed: pip install 'dragoman[load]'")
+            raise MissingPackage(f"{name} is not installed: pip install '.[load]'")
 
 
 def prepare(names: Iterable[str], config: ModelConfig | None, models: Path) -> None:

@@ -153,7 +153,7 @@ def _summary_writer(directory: Path) -> "SummaryWriter":
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise MissingExtraError("TensorBoard is not installed: pip install 'dragoman[train]'") from None
+        raise MissingExtraError("TensorBoard is not installed: pip install '.[train]'") from None
     return SummaryWriter(directory)
 
 
@@ -165,7 +165,7 @@ def plot(log: Path, picture: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("no plot without matplotlib: pip install 'dragoman[train]'") from None
+        raise MissingExtraError("no plot without matplotlib: pip install '.[train]'") from None
     with log.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
 

@@ -29,7 +29,7 @@ class Scorer:
             from sacrebleu.metrics.bleu import BLEU
             from sacrebleu.metrics.chrf import CHRF
         except ImportError:
-            raise MissingExtraError("scores need sacrebleu: pip install 'dragoman[train]'") from None
+            raise MissingExtraError("scores need sacrebleu: pip install '.[train]'") from None
         self._lowercase = lowercase
         self._moses = _Moses(language) if tokenize == "moses" else None
         # force: no warning that the text is tokenised, where we have tokenised it.
@@ -62,7 +62,7 @@ class _Moses:
         try:
             from sacremoses import MosesTokenizer
         except ImportError:
-            raise MissingExtraError("tokenize=moses needs sacremoses: pip install 'dragoman[train]'") from None
+            raise MissingExtraError("tokenize=moses needs sacremoses: pip install '.[train]'") from None
         self._tokenizer = MosesTokenizer(language)
         self.signature = f"|pretok:sacremoses-{language}-{version('sacremoses')}"
 

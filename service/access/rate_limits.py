@@ -98,9 +98,7 @@ def _redis(url: str) -> "ConnectionPool":
     try:
         from redis.asyncio import ConnectionPool
     except ImportError:
-        raise UnusableSettingError(
-            "redis_url: the client is missing; it comes with `pip install 'dragoman[redis]'`"
-        ) from None
+        raise UnusableSettingError("redis_url: the client is missing; it comes with `pip install '.[redis]'`") from None
     return ConnectionPool.from_url(url)
 
 

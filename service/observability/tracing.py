@@ -36,7 +36,7 @@ def provider(version: str) -> "TracerProvider":
         sender = exporter()
     except ImportError:
         raise UnusableSettingError(
-            "traces: OpenTelemetry is missing; install it with `pip install 'dragoman[otel]'`"
+            "traces: OpenTelemetry is missing; install it with `pip install '.[otel]'`"
         ) from None
     ours = Resource.create({"service.name": "dragoman", "service.version": version})
     # OTEL_ variables win over our default name.

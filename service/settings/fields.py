@@ -208,7 +208,7 @@ class Settings(AccessSettings, HubSettings):
     traces: bool = setting(
         Group.SWITCHES,
         default=False,
-        description="Send OpenTelemetry traces as the OTEL_... variables say. Needs `pip install 'dragoman[otel]'`.",
+        description="Send OpenTelemetry traces as the OTEL_... variables say. Needs `pip install '.[otel]'`.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         Group.LOGS, default="info", description="Least severity of the log records that are written."
