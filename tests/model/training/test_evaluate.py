@@ -179,7 +179,7 @@ def test_moses_tokenises_both_sides_by_the_rules_of_the_target(
 
 def test_scores_without_sacrebleu(checkpoint: Path, test_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(MissingExtraError, match=r"^scores need sacrebleu: pip install 'dragoman\[train\]'$"):
+    with pytest.raises(MissingExtraError, match=r"^scores need sacrebleu: pip install '\.\[train\]'$"):
         evaluate(checkpoint, test_set)
 
 
