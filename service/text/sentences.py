@@ -22,7 +22,8 @@ _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
 # It splits at these full stops, too; the last one of av. J.-C. may end a sentence.
 _ABBREVIATION: Final = regex.compile(
     r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
-    r"|\b(?:p\.\s?ex|c\.-à-d)\.|\b(?:lun|mar|mer|jeu|ven|sam|dim)\.(?=\s(?:au|à|et)\s)"
+    r"|\b(?:p\.\s?ex|c\.-à-d)\.|\b(?:lun|mar|mer|jeu|ven|sam|dim)\.(?=\s(?:au|à|et|-|–)\s)"
+    r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Aa]pprox|[Ee]nv)\.(?=\s[\p{Ll}\d$£€])"
 )
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a

@@ -20,17 +20,24 @@ _SPOKEN: Final = re.compile(
 _LISTED_BEFORE: Final = re.compile(
     r"(?:\d,|\b(?:January|February|March|April|May|June|July|August|September|October|November|December))\s$"
 )
+_NUMBERED_BEFORE: Final = re.compile(r"\b(?:chapter|channel|version|page|room|section|station)\s$", re.IGNORECASE)
+_TITLE: Final = re.compile(r"PM\s[A-Z][a-z]")
 _LONGEST_BEFORE: Final = len(" around ")
 _SPAN_AFTER: Final = re.compile(r"\s(?!in\b|on\b|when\b|and\b|or\b|today\b|tomorrow\b|tonight\b|sharp\b)[\w$€£]")
-_BEFORE_SPAN: Final = re.compile(r"\b(?:is|from|before|after|about|around)\s$", re.IGNORECASE)
+_BEFORE_SPAN: Final = re.compile(r"\b(?:is|by|from|before|after|about|around)\s$", re.IGNORECASE)
 _BEFORE_TIME: Final = re.compile(r"\b(?:at|by|is|it['’]s|until|till|from|before|after|about|around)\s$", re.IGNORECASE)
 
 
 def _clock(match: re.Match[str]) -> str | None:
-    """Read a time of 12 hours, or a range of two, as times of 24 hours in the French manner: 20 h, 20:30."""
+    """Read a time of 12 hours, or a range of two, as times of 24 hours: 20 h, 20:30, 05 h.
+
+    A model makes 14 h of 5 h, but not of 05 h.
+    """
     hour, is_late = int(match["hour"]), match["half"] in "pP"
     begins = None if match["from_hour"] is None else int(match["from_hour"])
     if not 1 <= hour <= 12 or (begins is not None and not 1 <= begins <= 12):
+        return None
+    if _NUMBERED_BEFORE.search(match.string, 0, match.start()) or _TITLE.match(match.string, match.start("half")):
         return None
     if begins is not None and (_LISTED_BEFORE.search(match.string, 0, match.start()) or (hour == 12 and not is_late)):
         return None
@@ -43,7 +50,7 @@ def _clock(match: re.Match[str]) -> str | None:
 
 
 def _spoken(match: re.Match[str]) -> str | None:
-    """Read a quarter to nine as 8:45."""
+    """Read a quarter to nine as 08:45."""
     before = match.string[max(match.start() - _LONGEST_BEFORE, 0) : match.start()]
     if not _BEFORE_TIME.search(before):
         return None
@@ -68,10 +75,10 @@ def _of_day(hour: int, *, is_late: bool) -> int:
 
 def _time(hour: int, minute: str | None, second: str | None = None) -> str:
     if second is not None:
-        return f"{hour}:{minute}:{second}"
+        return f"{hour:02}:{minute}:{second}"
     if minute not in (None, "00"):
-        return f"{hour:02}:{minute}" if hour == 0 else f"{hour}:{minute}"
-    return f"{hour} h" if hour > 0 else "midnight"
+        return f"{hour:02}:{minute}"
+    return f"{hour:02} h" if hour > 0 else "midnight"
 
 
 _MONTHS: Final = {
@@ -89,12 +96,8 @@ _MONTHS: Final = {
     "Dec": "December",
 }
 _MONTH: Final = "|".join([*_MONTHS.values(), *_MONTHS, "May"])
-_SHORT_MONTH: Final = re.compile(rf"(?:(?<=\b\d\s)|(?<=\b\d\d\s)|\b(?=\w+\.?\s\d))(?P<month>{'|'.join(_MONTHS)})\b\.?")
-_NO_NOUN: Final = (
-    "and|or|to|of|is|was|will|at|in|for|from|on|until|by|but|as|with|we|he|she|they|it|i|you|because|when|if"
-)
-_ORDINAL: Final = re.compile(
-    rf"(?<![\w.,/-])(?P<number>\d{{1,3}})(?:st|nd|rd|th)\b(?=\s[a-z])(?!\s(?:{_NO_NOUN})\b|\scentur)"
+_SHORT_MONTH: Final = re.compile(
+    rf"\b(?P<month>{'|'.join(_MONTHS)})\b(?:(?<=\d\s...)|(?<=\d\s....)|(?=\.?\s\d))(?!\.?\s[A-Za-z])\.?"
 )
 _CENTURY: Final = re.compile(
     r"\b(?P<first>\d{1,2}(?:st|nd|rd|th)|[A-Za-z]+th|[Ff]irst|[Ss]econd|[Tt]hird|[Tt]wenty-first)"
@@ -105,8 +108,6 @@ _ORDINALS: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth twentieth twenty-first"
 ).split()
-_AFTER_MONTH: Final = re.compile(rf"\b(?:{_MONTH})\.?\s(?:the\s)?$")
-_LONGEST_MONTH: Final = len(" September the ")
 _DAYS: Final = {
     "Mon": "Monday",
     "Tue": "Tuesday",
@@ -121,18 +122,12 @@ _DAYS: Final = {
 }
 _DAY: Final = "|".join(_DAYS)
 _DAY_RANGE: Final = re.compile(
-    rf"\b(?P<first>{_DAY})\b\.?(?P<between>\s?[-–—&/]\s?|\s(?:to|and|or)\s)(?P<last>{_DAY})\b(?:\.(?=\s?[\w,:–-]))?"
+    rf"\b(?P<first>{_DAY})\b\.?(?P<between>\s?[-–—&/]\s?|\sto\s)(?P<last>{_DAY})\b(?:\.(?=\s?[\w,:–-]))?"
 )
 
 
 def _short_month(match: re.Match[str]) -> str:
     return _MONTHS[match["month"]] + final_stop(match)
-
-
-def _ordinal(match: re.Match[str]) -> str | None:
-    """Read 21st as 21e where it is no date; the gender of 1st is not known."""
-    is_date = _AFTER_MONTH.search(match.string, max(match.start() - _LONGEST_MONTH, 0), match.start())
-    return None if int(match["number"]) == 1 or is_date else f"{match['number']}e"
 
 
 def _century(match: re.Match[str]) -> str | None:
@@ -204,14 +199,12 @@ _ABBREVIATIONS: Final = {
     "i.e.": "that is",
     "I.e.": "That is",
     "U.K.": "UK",
-    "vs": "against",
     "vs.": "against",
 }
 
 ENGLISH_FOR_FRENCH: Final = (
     Rule(_CLOCK, _clock),
     Rule(_SPOKEN, _spoken, has_digits=False),
-    Rule(_ORDINAL, _ordinal),
     Rule(_CENTURY, _century, has_digits=False),
     Rule(_SHORT_MONTH, _short_month),
     Rule(_DAY_RANGE, _day_range, has_digits=False),

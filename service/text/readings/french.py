@@ -51,45 +51,43 @@ _MINUTES: Final = {
     "vingt-cinq": "twenty-five",
     "le quart": "a quarter",
 }
+_BEFORE: Final = r"(?P<before>\bà\s|\bil\sest\s)?"
 _TO_THE_HOUR: Final = re.compile(
-    rf"\b(?:(?P<hour>{'|'.join(_HOURS)})\sheures?|(?P<noon>midi|minuit))\smoins\s"
+    rf"{_BEFORE}\b(?:(?P<hour>{'|'.join(_HOURS)})\sheures?|(?P<noon>midi|minuit))\smoins\s"
     rf"(?P<minutes>{'|'.join(sorted(_MINUTES, reverse=True))})\b(?!\sminutes)",
     re.IGNORECASE,
 )
-_PAST_NOON: Final = re.compile(r"\bmidi\set\s(?P<minutes>quart|demie?)\b", re.IGNORECASE)
+_PAST_NOON: Final = re.compile(rf"{_BEFORE}\bmidi\set\s(?P<minutes>quart|demie?)\b", re.IGNORECASE)
 _TIME: Final = r"(?P<{0}hour>\d{{1,2}})\s?h(?:eures?)?(?:\s?(?P<{0}minute>[0-5]\d))?\b"
 _TIME_RANGE: Final = re.compile(
-    rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—]\s?|\sà\s|\set\s){_TIME.format('')}(?!\s(?:de|par)\s)",
-    re.IGNORECASE,
+    rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—]\s?){_TIME.format('')}", re.IGNORECASE
 )
 _HALF_DAY: Final = re.compile(
     rf"(?<![\w.,:/-]){_TIME.format('')}\s(?P<half>du\smatin|du\ssoir|de\sl['’]après-midi)\b", re.IGNORECASE
 )
-_EARLIEST: Final = 7
-"""The hour before which 2h-3h may be a span of time."""
 
 
 def _to_the_hour(match: re.Match[str]) -> str:
     """Read huit heures moins le quart as a quarter to eight."""
     hour = _NOON[match["noon"].lower()] if match["hour"] is None else _HOURS[match["hour"].lower()]
-    return f"{_MINUTES[match['minutes'].lower()]} to {hour}"
+    return f"{_before(match)}{_MINUTES[match['minutes'].lower()]} to {hour}"
 
 
 def _past_noon(match: re.Match[str]) -> str:
-    return "a quarter past twelve" if match["minutes"].lower() == "quart" else "half past twelve"
+    time = "a quarter past twelve" if match["minutes"].lower() == "quart" else "half past twelve"
+    return _before(match) + time
 
 
-def _time_range(match: re.Match[str]) -> str | None:
-    """Read 9h-17h30 as 9 am-5:30 pm."""
-    first, last = int(match["from_hour"]), int(match["hour"])
-    if not _EARLIEST <= first < 24 or last > 23:
-        return None
-    return _time(first, match["from_minute"]) + match["to"] + _time(last, match["minute"])
+def _before(match: re.Match[str]) -> str:
+    """Return the English words for those before a time, which a model cannot translate beside English ones."""
+    words = match["before"]
+    return "" if words is None else {"à ": "at ", "À ": "At "}.get(words, "It's " if words[0] == "I" else "it's ")
 
 
-def _time(hour: int, minute: str | None) -> str:
-    minutes = "" if minute is None else f":{minute}"
-    return f"{(hour - 1) % 12 + 1}{minutes} {'am' if hour < 12 else 'pm'}"
+def _time_range(match: re.Match[str]) -> str:
+    """Read 9h-17h as 9h à 17h."""
+    first, _, last = match[0].partition(match["to"])
+    return f"{first} à {last}"
 
 
 def _half_day(match: re.Match[str]) -> str | None:
@@ -102,7 +100,10 @@ def _half_day(match: re.Match[str]) -> str | None:
 
 
 _ERA: Final = re.compile(r"\b(?P<side>avant|av\.|après|apr\.|ap\.)\sJ\.?-?C\.?(?!\w)")
-_PRICE: Final = re.compile(r"\b(?P<euros>\d+)\s?€\s?(?P<cents>\d\d)\b(?!\s?[€%\d]|\s\w+s\b)")
+_PRICE: Final = re.compile(
+    r"\b(?P<euros>\d+)\s?€\s?(?P<cents>\d\d)\b(?=$|[.,;:!?)]|\s(?:le|la|les|par|pour|au|et|pièce|chacune?|de\smoins|de\splus)\b)"
+)
+_ONE: Final = re.compile(r"(?<![\d.,])[01]$")
 _LITRES: Final = re.compile(r"(?<=\d)\s?[lL](?=\sd(?:e\s|['’]))")
 _COUPLE: Final = re.compile(r"\bM\. et Mme\b")
 _DAYS: Final = {day[:3]: day for day in ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")}
@@ -139,7 +140,7 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_HALF_DAY, _half_day),
     Rule(_ERA, _era, has_digits=False),
     Rule(_PRICE, lambda match: f"{match['euros']},{match['cents']} €"),
-    Rule(_LITRES, lambda _: " litres"),
+    Rule(_LITRES, lambda match: " litre" if _ONE.search(match.string, 0, match.start()) else " litres"),
     Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),
     Rule(_DAY_RANGE, _day_range, has_digits=False),
     words_rule(_ABBREVIATIONS),

@@ -13,12 +13,9 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "2nite": "tonight",
         "afaik": "as far as I know",
         "asap": "as soon as possible",
-        "b4": "before",
         "bday": "birthday",
         "brb": "I'll be right back",
         "btw": "by the way",
-        "coz": "because",
-        "cuz": "because",
         "dunno": "don't know",
         "Dunno": "I don't know",
         "fyi": "for your information",
@@ -26,17 +23,12 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "Gotta": "I have to",
         "gr8": "great",
         "gtg": "I have to go",
-        "idc": "I don't care",
         "idk": "I don't know",
-        "imo": "in my opinion",
-        "jk": "just kidding",
         "kinda": "a bit",
         "l8r": "later",
         "lemme": "let me",
-        "lol": "haha",
         "msg": "message",
         "ngl": "not gonna lie",
-        "nvm": "never mind",
         "ofc": "of course",
         "omg": "oh my God",
         "omw": "on my way",
@@ -44,7 +36,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "pls": "please",
         "plz": "please",
         "ppl": "people",
-        "rn": "right now",
         "sry": "sorry",
         "tbh": "to be honest",
         "thx": "thanks",
@@ -60,7 +51,10 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "bjr": "bonjour",
         "bsr": "bonsoir",
         "chuis": "je suis",
-        "dispo": "disponible",
+        "es dispo": "es disponible",
+        "est dispo": "est disponible",
+        "suis dispo": "suis disponible",
+        "êtes dispo": "êtes disponibles",
         "dsl": "désolé",
         "jpp": "je n'en peux plus",
         "jsp": "je ne sais pas",
@@ -83,15 +77,28 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "tlm": "tout le monde",
     },
 }
-_IN_CAPITALS: Final = frozenset("asap brb btw fyi idc idk ngl nvm omg omw rdv stp svp tbh ttyl".split())
+_IN_CAPITALS: Final = frozenset("asap brb btw fyi idk omg omw rdv svp tbh ttyl".split())
 """Those that are typed in capitals, too. The others are something else then: DSL, PK, NP."""
 
 
 _YOU: Final = re.compile(
-    r"\b(?:(?P<before>(?i:are|can|could|did|do|for|give|if|love|miss|r|see|tell|thank|thx|to|will|with|would))\s)?"
-    r"(?<![\w@#/.'’&-])u(?P<after>\s(?:are|can|do|guys|have|know|need|ok|r|should|there|too|want|were|will)\b)?(?![\w'’-])"
+    r"\b(?:(?P<before>(?i:are|can|could|did|love|miss|r|see|tell|thank|thx))\s)?"
+    r"(?<![\w@#/.'’&-])u(?P<after>\s(?:guys|know|ok|r|there|too|want)\b)?(?![\w'’-])"
 )
-_NO_APOLOGY: Final = re.compile(r"(?:\b(?:abonnement|accès|box|connexion|ligne|modem|réseau)\s|[lL]['’])$")
+_ARE: Final = re.compile(
+    r"\s(?:a|all|funny|going|gonna|here|home|late|not|right|so|sure|the|too|very|welcome|well|wrong)\b"
+)
+_NOT_AFTER: Final = {
+    "dsl": re.compile(
+        r"(?:\b(?:box|connexion|du|en|forfait|la|langage|le|ligne|modem|offre|réseau|un|une)\s|[lL]['’])$"
+    ),
+    "jsp": re.compile(r"\b(?:fichier|la|le|les|page|pages|un|une)\s$"),
+    "stp": re.compile(r"\b(?:fichier|format|le|protocole|un)\s$"),
+    "kinda": re.compile(r"\b[Ww]hat\s$"),
+    "msg": re.compile(r"[\"=(]\s?$"),
+}
+"""What stands before a word that is no shorthand: a connection, a file, code."""
+_LONGEST_BEFORE: Final = 12
 
 
 def shorthand_rules(language: str) -> Sequence[Rule]:
@@ -100,9 +107,18 @@ def shorthand_rules(language: str) -> Sequence[Rule]:
     capitals = {word.upper(): full for word, full in words.items() if word in _IN_CAPITALS}
     first = {word.capitalize(): full[0].upper() + full[1:] for word, full in words.items() if len(word) > 2}
     rule = words_rule(words | capitals | first)
-    if language == "en":
-        return rule, Rule(_YOU, _you, has_digits=False)
-    return (rule._replace(read=lambda match: None if _is_technical(match) else rule.read(match)),)
+
+    def read(match: re.Match[str]) -> str | None:
+        technical = _NOT_AFTER.get(match[0])
+        start = match.start()
+        if technical is not None and technical.search(match.string, max(start - _LONGEST_BEFORE, 0), start):
+            return None
+        if match[0] == "ur" and _ARE.match(match.string, match.end()):
+            return "you are"
+        return rule.read(match)
+
+    rules = [rule._replace(read=read)]
+    return [*rules, Rule(_YOU, _you, has_digits=False)] if language == "en" else rules
 
 
 def _you(match: re.Match[str]) -> str | None:
@@ -113,8 +129,3 @@ def _you(match: re.Match[str]) -> str | None:
     after = " are" if after == " r" else after or ""
     before = {"r": "are", "R": "Are", "thx": "thanks"}.get(before or "", before)
     return f"{before} you{after}" if before else f"you{after}"
-
-
-def _is_technical(match: re.Match[str]) -> bool:
-    """Return True for the dsl that is a connection, not an apology."""
-    return match[0] == "dsl" and _NO_APOLOGY.search(match.string, max(match.start() - 20, 0), match.start()) is not None
