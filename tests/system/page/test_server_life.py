@@ -46,7 +46,9 @@ def test_a_server_that_dies_and_returns(browser: Browser, tmp_path: Path) -> Non
         captions = captions_of(live)
         live.bring_to_front()
         record(live)
-        live.locator("#text").press_sequentially("The cat is black. The old man who lives next door has many ")
+        # Slowly: words are committed when further ones do not change them.
+        words = "The cat is black. The old man who lives next door has many "
+        live.locator("#text").press_sequentially(words, delay=30)
         committed = live.locator("#output .committed")
         expect(committed).to_contain_text("homme")
         live.wait_for_timeout(1000)  # captions that have missed words begin anew
