@@ -71,6 +71,7 @@ _UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
 # Separators within one figure; other separators are between figures, as in a date or a telephone number.
 _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
 _JOINED: Final = regex.compile(r"\d+(?:,\d+)+")
+_PADDED: Final = regex.compile(r"\b0\d\b")
 _FIGURE: Final = regex.compile(r"\d+")
 _DIGIT: Final = regex.compile(r"\d")
 # Their size differs between languages: 120 million are 1.2亿.
@@ -178,9 +179,11 @@ class SentenceNumbers:
 class NumberRepair:
     """Repairs the numbers of a streamed translation; each number is held back until it is complete."""
 
-    def __init__(self, sentence: str, languages: tuple[str, str]) -> None:
-        """`languages` are those of the sentence and its translation."""
-        self._numbers = SentenceNumbers(sentence, languages) if _DIGIT.search(sentence) else None
+    def __init__(self, read: str, languages: tuple[str, str], sentence: str | None = None) -> None:
+        """`languages` are those of the sentence and its translation, `read` is what a model reads for the sentence."""
+        self._numbers = SentenceNumbers(read, languages) if _DIGIT.search(read) else None
+        # A model reads 05 h for 5 a.m.; its readers want 5 h.
+        self._padded = {*_PADDED.findall(read)}.difference(_PADDED.findall(sentence or read))
         self._held: Sequence[Aligned] = ()
 
     @property
@@ -214,6 +217,8 @@ class NumberRepair:
         done = 0
         for found in _NUMBER.finditer("".join(part.text for part in parts)):
             number = self._numbers.repair(found[0])
+            if number[:2] in self._padded:
+                number = number[1:]
             if number != found[0]:
                 yield from _slice(parts, done, found.start())
                 first = next(_slice(parts, *found.span()))

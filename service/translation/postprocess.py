@@ -35,7 +35,7 @@ class StreamingPostprocessor:
         self._spans = encoded.spans
         self._detokenizer = Detokenizer(encoded.model.tokenizer)
         words = segment.model_input().text
-        self._numbers = NumberRepair(words, segment.languages)
+        self._numbers = NumberRepair(words, segment.languages, segment.sentence)
         self._marks = OpeningMarks(segment.sentence)
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)

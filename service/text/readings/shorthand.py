@@ -26,6 +26,7 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "idk": "I don't know",
         "kinda": "a bit",
         "l8r": "later",
+        "lol": "haha",
         "lemme": "let me",
         "msg": "message",
         "ngl": "not gonna lie",

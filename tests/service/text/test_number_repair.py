@@ -115,3 +115,11 @@ def test_a_number_without_an_end_is_not_held_for_ever() -> None:
     written = _repaired("It is 58,583 now", ["7"] * 1000)
     assert max(sum(not parts for parts in written[start : start + 110]) for start in range(0, 800, 110)) < 110
     assert _text(written) == "7" * 1000
+
+
+def test_a_zero_that_only_the_model_reads_is_not_written() -> None:
+    repair = NumberRepair("From 09 h to 07:45 on 03/05", ("en", "fr"), "From 9 am to 7:45 am on 03/05")
+    parts = [Aligned(text, None) for text in ("De", " 0", "9", " h à", " 07", " h 45", " le 03/05", ".")]
+    written = "".join(each.text for part in parts for each in repair.push(part))
+    written += "".join(each.text for each in repair.flush())
+    assert written == "De 9 h à 7 h 45 le 03/05."
