@@ -24,6 +24,7 @@ _ABBREVIATION: Final = regex.compile(
     r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
     r"|\b(?:p\.\s?ex|c\.-à-d)\.|\b(?:lun|mar|mer|jeu|ven|sam|dim)\.(?=\s(?:au|à|et|-|–)\s)"
     r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Aa]pprox|[Ee]nv)\.(?=\s[\p{Ll}\d$£€])"
+    r"|(?<=\d\s?)[ap]\.m\.(?=,?\s(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
 )
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a

@@ -160,6 +160,8 @@ def test_readings_do_not_overlap() -> None:
         ("Un vase du IIIe siècle av. J.-C. Il est beau.", ["Un vase du IIIe siècle av. J.-C. ", "Il est beau."]),
         ("M. Dupont est là. M. et Mme Petit aussi.", ["M. Dupont est là. ", "M. et Mme Petit aussi."]),
         ("It takes approx. an hour. Env. 50 km.", ["It takes approx. an hour. ", "Env. 50 km."]),
+        ("Open 1:00 to 5:00 p.m. Monday to Friday.", ["Open 1:00 to 5:00 p.m. Monday to Friday."]),
+        ("We close at 5 p.m. Come early.", ["We close at 5 p.m. ", "Come early."]),
         ("Ouvert du lun. au ven. Fermé.", ["Ouvert du lun. au ven. ", "Fermé."]),
         ("Un fruit, p. ex. Une pomme, c.-à-d. rien.", ["Un fruit, p. ex. Une pomme, c.-à-d. rien."]),
         ("Mort en 12 apr. J.-C. à Rome.", ["Mort en 12 apr. J.-C. à Rome."]),
