@@ -99,9 +99,9 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
 
 _loaded: dict[str, Any] = {}
 _COLUMNS: Final = tuple(f"int8: {name}" for name, *_ in Batch._fields_[1:6])
-"""How messages name the columns of a step's queries."""
+"""The names of the columns of a step's queries in messages."""
 _lent: list[Tensor] = []
-"""What the library reads at any time."""
+"""Tensors that the library may read at any time, and that are therefore kept."""
 
 
 def load(path: Path) -> None:

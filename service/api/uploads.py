@@ -73,7 +73,7 @@ class Wanted(NamedTuple):
 
     source: str | None
     options: ReadOptions
-    """Those of the reader, with the target language in the caller's spelling, and no source language."""
+    """Options of the reader, with the target language in the caller's spelling, and no source language."""
     name: str | None = None
     glossary_id: str | None = None
 

@@ -48,7 +48,7 @@ class Commit(msgspec.Struct, frozen=True, tag_field="event", tag="commit"):
 
 
 class Draft(msgspec.Struct, frozen=True, tag_field="event", tag="draft"):
-    """What may follow the committed text, until the next event."""
+    """A guess of the text after the committed one; it holds until the next event."""
 
     text: str
     segment: int
@@ -98,7 +98,7 @@ _decode_event: Final = msgspec.json.Decoder(LiveEvent).decode
 
 
 class _Progress:
-    """What a new connection has to know: the session, the unfinished source, and what is committed of it."""
+    """State that a new connection sends: the session, the unfinished source, and its committed translation."""
 
     def __init__(self, start: Mapping[str, object]) -> None:
         self._start = start

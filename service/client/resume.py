@@ -156,7 +156,7 @@ def _with_scheme(url: str) -> str:
 
 
 class BaseClient(Generic[H]):
-    """What both clients share: their parameters, and the bodies of their requests."""
+    """Parameters and bodies of requests, which both clients share."""
 
     _connect: Callable[..., H]
     """httpx's client."""

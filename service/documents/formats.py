@@ -46,7 +46,7 @@ class DocumentFormat:
     `read_...` reads passages, `split_...` pieces, and `convert_...` converts a file of a format that cannot be written.
     """
     encodings: Encodings | None = None
-    """Those of a text."""
+    """Encodings of a text format; None for archives."""
     outputs: tuple[str, ...] = ()
     """Formats of the result, if this one cannot be written; the caller may choose, and the first is the default."""
 

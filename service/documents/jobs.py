@@ -62,7 +62,7 @@ class DocumentJob:
     state: State = "queued"
     error: ServiceError | None = None
     report: Report | None = None
-    """What happened to the texts, once the state is `done`."""
+    """Counts of the texts by what became of them; there is one once the state is `done`."""
     characters_done: int = 0
     started_at: float | None = None
     wanted_at: float = field(default_factory=time.monotonic)
