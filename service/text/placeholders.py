@@ -71,9 +71,10 @@ SYNTAXES: Final = (
     ),
     Syntax(
         "domain or short link",
-        rf"{_HOST}(?:(?:{'|'.join(_SHORT_DOMAINS)})/{_PATH}|(?:{'|'.join(_DOMAINS)})\b(?:/{_PATH})?)",
-        r"\.[a-z]",
-        ("docs.python.org/3/library", "example.com", "youtu.be/dQw4w9WgXcQ", "bit.ly/3abc"),
+        rf"{_HOST}(?:(?:{'|'.join(_SHORT_DOMAINS)})/{_PATH}|(?:{'|'.join(_DOMAINS)})\b(?:/{_PATH})?)"
+        rf"|\blocalhost\b(?::\d{{1,5}})?(?:/{_PATH})?",
+        r"\.[a-z]|localhost",
+        ("docs.python.org/3/library", "example.com", "youtu.be/dQw4w9WgXcQ", "bit.ly/3abc", "localhost:80/x"),
         ("It is late.it seems", "Mr.Smith", "and/or", "km/h", "red/green/blue", "The end.he/she left"),
     ),
     Syntax(
@@ -183,10 +184,12 @@ SYNTAXES: Final = (
     Syntax(
         "identifier",
         r"\b(?=[A-Z0-9-]{4})[A-Z]{1,6}(?:[0-9]|-[0-9]{3})[A-Z0-9]*(?:-[A-Z0-9]+){0,4}\b|\b[A-Za-z0-9]{1,40}(?:_[A-Za-z0-9]{1,40}){1,20}\b"
-        r"|\b[a-z]{2,30}[A-Z][A-Za-z0-9]{0,40}\b|\b[0-9]{1,40}[A-Z]{1,20}[0-9][A-Z0-9]{5,40}\b",
+        r"|\b[a-z]{2,30}[A-Z][A-Za-z0-9]{0,40}\b|\b[0-9]{1,40}[A-Z]{1,20}[0-9][A-Z0-9]{5,40}\b"
+        # Models make words of names such as ImageMagick. A gendered German word, as LehrerInnen, is none.
+        r"|\b[A-Z][A-Za-z0-9]{0,40}?[a-z]{2}(?!Innen)[A-Z][A-Za-z0-9]{2,40}\b",
         r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
-        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "1Z999AA10123456784"),
-        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30"),
+        ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "1Z999AA10123456784", "ImageMagick"),
+        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30", "LehrerInnen"),
     ),
     Syntax(
         "qualified name",
@@ -265,7 +268,7 @@ _EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern, regex.V1) for 
 _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(
-    r"[/\\@<{%$\[:&#`_]|-[0-9a-fA-F]{4}-|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\."
+    r"[/\\@<{%$\[:&#`_]|-[0-9a-fA-F]{4}-|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.|localhost"
 )
 """Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
 TAG: Final = _EXPRESSIONS["tag"]
