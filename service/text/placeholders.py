@@ -189,7 +189,7 @@ SYNTAXES: Final = (
         r"|\b[A-Z][A-Za-z0-9]{0,40}?[a-z]{2}(?!Innen)[A-Z][A-Za-z0-9]{2,40}\b",
         r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
         ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "1Z999AA10123456784", "ImageMagick"),
-        ("1990S", "2ND", "NASA", "well-known", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30", "LehrerInnen"),
+        ("1990S", "2ND", "NASA", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30", "LehrerInnen"),
     ),
     Syntax(
         "qualified name",
