@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.cache import KV, KeyValueView
 from model.config import ModelConfig
-from model.kernels import attend_in_place, attend_slots, copy_slots
+from model.kernels import attend_slots, copy_slots
 from model.recurrence import PLACES, advance_slots
 
 _View = TypeVar("_View", bound=KeyValueView)
@@ -43,45 +43,21 @@ class SlotKV(NamedTuple):
         return mixed.view_as(queries).transpose(1, 2)
 
 
-class InPlaceKV(NamedTuple):
-    """`SlotKV` on a GPU, for one query a row: `slots` and `lengths` are `[rows]`. No shape depends on a tensor's value,
-    as a CUDA graph needs."""
-
-    keys: Tensor
-    values: Tensor
-    slots: Tensor
-    lengths: Tensor
-    origins: Tensor | None = None
-    """The slot that has each position of a slot, if that is not always its own: `[slots, positions]`."""
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        assert mask is None
-        assert not dropout
-        mixed = attend_in_place(query[:, :, 0], self.keys, self.values, self.slots, self.lengths, self.origins)
-        return mixed[:, :, None]
-
-
 class PaddedKV(NamedTuple):
     """The buffer of one layer, `[slots, heads, positions, head_dim]`.
 
     Row r attends to the first `width` positions of `slots[r]` that its mask leaves visible. No shape depends on a
-    tensor's value, as in `InPlaceKV`.
+    tensor's value, as a CUDA graph needs.
     """
 
     keys: Tensor
     values: Tensor
     slots: Tensor
     width: int
-    origins: Tensor | None = None
-    """The same as that of `InPlaceKV`."""
 
     def gathered(self) -> KV:
         """`[rows, heads, width, head_dim]` each."""
-        if self.origins is None:
-            return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
-        places = self.origins[self.slots, : self.width]
-        positions = torch.arange(self.width, device=places.device)
-        return KV(*(each[places, :, positions].transpose(1, 2) for each in (self.keys, self.values)))
+        return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
 
     def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         return self.gathered().attend(query, mask, dropout)
@@ -140,19 +116,6 @@ class SlotCache:
         self._target = {name: buffer(form) for name, form in forms.items()}
         source = _Buffer(slots, config.num_heads, max_source_length, config.head_dim)
         self._source = KV(buffer(source), buffer(source))
-        self._origins: Tensor | None = None
-
-    def keep_origins(self) -> None:
-        """Keep a table of the slot in which each position of a target is, for `copy_target_at_once`, which then copies
-        lines of the table instead of keys and values. Recurrent states need none.
-
-        That is safe because all rows of a beam stand at the same position and write only there, and because a request's
-        slots become free together: what a row has written stays in its slot while other rows may read it.
-        """
-        if "target_keys" in self._target:
-            device = self._target["target_keys"].device
-            own = torch.arange(self.slots, dtype=torch.int32, device=device)
-            self._origins = own[:, None].repeat(1, self.max_target_length)
 
     def buffers(self) -> dict[str, Tensor]:
         """Return the memory itself, `[layers, slots, heads, positions, width]` each, to read and write in place."""
@@ -192,13 +155,7 @@ class SlotCache:
                 copy_slots(buffer, table)
 
     def copy_target_at_once(self, origins: Tensor, destinations: Tensor, positions: int) -> None:
-        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written.
-
-        With origins, the origins of all positions of a slot are copied.
-        """
-        if self._origins is not None:
-            self._origins[destinations] = self._origins[origins]
-            return
+        """Copy the same number of positions for all, unlike `copy_target`; no slot is both read and written."""
         for buffer in self._target.values():
             buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
 
@@ -207,26 +164,9 @@ class SlotCache:
         return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
 
     def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows[SlotKV]":
-        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`.
-
-        With origins, the positions are the slots' own from now on.
-        """
+        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
         lengths = positions + 1
-        return self._rows(slots, positions, lambda keys, values: SlotKV(keys, values, slots, lengths))
-
-    def _rows(self, slots: Tensor, positions: Tensor, view: Callable[[Tensor, Tensor], _View]) -> "SlotRows[_View]":
-        if self._origins is not None:
-            self._origins[slots, positions] = slots.int()
-        return SlotRows(self._target, slots, positions, view)
-
-    def in_place_source(self, slots: Tensor, lengths: Tensor) -> list[InPlaceKV]:
-        """Return the source of each row, one `InPlaceKV` a layer; both are `[rows]`."""
-        return [InPlaceKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
-
-    def in_place_rows(self, slots: Tensor, positions: Tensor) -> "SlotRows[InPlaceKV]":
-        """Return the cache of one decode call: one query a row; both are `[rows, 1]`."""
-        own, lengths, origins = slots[:, 0], (positions + 1)[:, 0], self._origins
-        return self._rows(slots, positions, lambda keys, values: InPlaceKV(keys, values, own, lengths, origins))
+        return SlotRows(self._target, slots, positions, lambda keys, values: SlotKV(keys, values, slots, lengths))
 
     def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
         """Return the source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
@@ -234,8 +174,8 @@ class SlotCache:
 
     def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "SlotRows[PaddedKV]":
         """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
-        own, origins = slots[:, 0], self._origins
-        return self._rows(slots, positions, lambda keys, values: PaddedKV(keys, values, own, width, origins))
+        own = slots[:, 0]
+        return SlotRows(self._target, slots, positions, lambda keys, values: PaddedKV(keys, values, own, width))
 
 
 def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -1,6 +1,5 @@
 """Shared by all tests: small random models and a small real tokenizer."""
 
-import os
 import re
 import shutil
 import ssl
@@ -41,12 +40,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--download", action="store_true", help="also what needs a public model from the network")
     parser.addoption("--slow", action="store_true", help="also tests marked slow, as .ci/run does")
     parser.addoption("--device", default="cpu", help="where the model's tests compute: cpu, cuda, ...")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--device") == "cpu":
-        # Read where Triton is imported: without a GPU it can only interpret kernels.
-        os.environ["TRITON_INTERPRET"] = "1"
 
 
 def pytest_xdist_auto_num_workers() -> int:

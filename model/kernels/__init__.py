@@ -4,8 +4,6 @@ The wheel brings the operators compiled; a checkout compiles them at first use i
 compiler, the functions here do the same in PyTorch, with the same result apart from rounding; attention then pads, and
 needs finite numbers in all of the buffer. `load` returns which. For inference: there are no gradients. With the
 operators comes the int8 transformer of model/cpp_transformer.py.
-
-On a GPU, `attend_in_place` and `peak_in_one_pass` are Triton kernels, and `has_triton` returns whether they are there.
 """
 
 import functools
@@ -94,75 +92,6 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, len
         query[:, :, None], keys[chosen, :, :width], values[chosen, :, :width], attn_mask=mask
     )
     return rows[:, :, 0]
-
-
-@functools.cache
-def has_triton(device: torch.device) -> bool:
-    """Return True if the Triton kernels work on the device, a GPU: the first call of a process tries them."""
-    if device.type != "cuda":
-        return False
-    try:
-        from model.kernels import gpu
-
-        if gpu.IS_INTERPRETED:
-            reason = "TRITON_INTERPRET is set"
-        elif _attends_in_place(device, torch.float32) and _attends_in_place(device, torch.bfloat16) and _peaks(device):
-            return True
-        else:
-            reason = "they give other results than PyTorch"
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-    logger.warning("no Triton kernels, PyTorch's operators take longer: %s", reason)
-    return False
-
-
-def _attends_in_place(device: torch.device, dtype: torch.dtype) -> bool:
-    """Compare `attend_in_place` with PyTorch."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = (4, 2, 64), (6, 2, 100, 64), (6, 2, 100, 64)
-    query, keys, values = (torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes)
-    slots, lengths = torch.tensor([[5, 0, 2, 3], [1, 7, 64, 100]], device=device)
-    origins = torch.randint(6, (6, 100), generator=generator, dtype=torch.int32).to(device)
-    columns, mask = torch.arange(100, device=device), _padding(lengths, 100, dtype)
-    for table in (origins, None):
-        places = slots[:, None].expand(4, 100) if table is None else table[slots]
-        gathered = [each[places, :, columns].transpose(1, 2) for each in (keys, values)]
-        expected = F.scaled_dot_product_attention(query[:, :, None], gathered[0], gathered[1], attn_mask=mask)[:, :, 0]
-        found = attend_in_place(query, keys, values, slots, lengths, table)
-        if not torch.allclose(found.float(), expected.float(), rtol=2e-2, atol=2e-2):
-            return False
-    return True
-
-
-def _peaks(device: torch.device) -> bool:
-    """Compare `peak_in_one_pass` with PyTorch."""
-    logits = torch.randn(3, 10_000, generator=torch.Generator().manual_seed(0)).to(device)
-    expected = torch.log_softmax(logits, dim=-1).max(dim=-1)
-    tokens, values, logprobs = peak_in_one_pass(logits)
-    return (
-        torch.equal(tokens, expected.indices)
-        and torch.equal(values, logits.amax(dim=-1))
-        and torch.allclose(logprobs, expected.values, atol=1e-4)
-    )
-
-
-def peak_in_one_pass(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the first largest of each row's `logits [rows, vocab]`, as token, logit and log-probability."""
-    from model.kernels import gpu
-
-    return gpu.peak(logits)
-
-
-def attend_in_place(
-    query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor, origins: Tensor | None = None
-) -> Tensor:
-    """`attend_slots` where no shape may depend on a tensor's value; only where `has_triton`.
-
-    With `origins [slots, positions]`, in int32, position p of slot s is in slot `origins[s, p]`.
-    """
-    from model.kernels import gpu
-
-    return gpu.attend(query, keys, values, slots, lengths, origins)
 
 
 def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from model.config import ModelConfig
 from service.engine.messages import Command
 from service.engine.runner import Runner
 from tests.conftest import random_model
-from tests.in_place import use_in_place, use_padded
 from tests.parity.engine import EOS, Arrivals, Run, captured, eager, run_with
 
 _KINDS: dict[str, dict[str, Any]] = {
@@ -27,21 +26,17 @@ def config(request: pytest.FixtureRequest) -> ModelConfig:
     return ModelConfig(**{**shape, **_KINDS[request.param]}, eos_id=EOS)
 
 
-@pytest.fixture(params=["eager", pytest.param("padded", marks=pytest.mark.slow), "in_place"])
-def run(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The engine with each of the runners in turn, in float32; that for GPUs with both kinds of attention.
+@pytest.fixture(params=[eager, captured])
+def run(request: pytest.FixtureRequest, device: torch.device) -> Run:
+    """The engine with each of the runners in turn, in float32.
 
-    Padded attention is that of GPUs without Triton. The runs of a test share a runner, as the requests of an engine do.
+    The runs of a test share a runner, as the requests of an engine do.
     """
-    if request.param == "in_place":
-        use_in_place(monkeypatch, device)
-    else:
-        use_padded(monkeypatch)
 
     @cache
     def runner(config: ModelConfig, slots: int) -> Runner:
-        make = eager if request.param == "eager" else captured
-        return make(random_model(config).to(device), slots)
+        built: Runner = request.param(random_model(config).to(device), slots)
+        return built
 
     def run_it(config: ModelConfig, commands: list[Command], *, slots: int, seed: int) -> Arrivals:
         return run_with(runner(config, slots), config, commands, slots=slots, seed=seed)

@@ -60,8 +60,8 @@ def serve(flags: Sequence[str], log: IO[bytes], constants: Mapping[str, float]) 
 
 
 def _environment() -> dict[str, str]:
-    """Return all variables but those that pytest and `tests/conftest.py` set."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TRITON_"))}
+    """Return all variables but those that pytest sets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
 
 _ENVIRONMENT = _environment()

@@ -1,5 +1,5 @@
 """Execution on a GPU: steps of fixed shapes, recorded as CUDA graphs and replayed.
 
 None of it has run on a GPU yet. Tests run the same steps on a CPU, without graphs, which models with relative positions
-use there, too; the Triton kernels (`model/kernels/gpu.py`) are interpreted and compiled.
+use there, too.
 """

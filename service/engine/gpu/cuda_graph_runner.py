@@ -1,11 +1,9 @@
 """Execution of a plan on a GPU: the decode step and the encoder as CUDA graphs, one for each of a few shapes.
 
-A step's shape is a bucket: its number of rows, rounded up to a power of two. Surplus rows are padding, and write to a
-slot of their own. Attention reads keys and values in place, as many as a row has, and a beam's rows share what they
-have in common. Where there is no kernel for that (`has_triton`), in models with relative positions, and in steps
-with alignments or with self-attention, which have buckets of their own, rows are padded to the same number of
-positions, in sources and targets alike, which is a power of two and part of the bucket. Logits are always computed, and
-copied to the CPU for the rows that need them. Beams are ranked on the device, by operations that follow the graph.
+A step's shape is a bucket: its numbers of rows and of positions that each attends to, in sources and targets alike,
+rounded up to powers of two. Surplus rows are padding, and write to a slot of their own. Steps with alignments or with
+self-attention have buckets of their own. Logits are always computed, and copied to the CPU for the rows that need them.
+Beams are ranked on the device, by operations that follow the graph.
 
 The encoder's shape is a number of tokens, of all sources together. More tokens than the largest has, and sources of a
 model with relative positions, are padded to the longest of them and encoded eagerly: each kernel then has enough to do.
@@ -30,7 +28,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from model import kernels
 from model.attention import padding_mask
 from model.decode_step import PlainRows
 from model.sampling import restricts
@@ -78,7 +75,6 @@ class CudaGraphRunner:
         self._model = model
         self._executor = executor_of(weight.device)
         self._device, self._dtype = weight.device, weight.dtype
-        self._is_in_place = kernels.has_triton(weight.device) and model.config.positions != "relative"
         self._cache = SlotCache(
             model.config,
             slots=slots + 1,
@@ -87,8 +83,6 @@ class CudaGraphRunner:
             dtype=weight.dtype,
             device=weight.device,
         )
-        if self._is_in_place:
-            self._cache.keep_origins()
         self._row_sizes = [*_sizes(1, slots), 2 * slots]
         self._widths = _sizes(_NARROWEST, max_length)
         # A row that fills up a bucket: bos at the first position of the last slot, with a source of one token there.
@@ -106,10 +100,10 @@ class CudaGraphRunner:
     @torch.inference_mode()
     def _capture_common(self) -> None:
         started = time.monotonic()
-        widths: list[int | None] = [each for each in reversed(self._widths) if each <= _COMMON_WIDTH]
+        widths = [each for each in reversed(self._widths) if each <= _COMMON_WIDTH]
         # The largest first: the others fit into the memory that it allocates.
         for rows in reversed(self._row_sizes[:-1]):
-            for width in [None] if self._is_in_place else widths:
+            for width in widths:
                 self._capture(Bucket(rows, width))
         if self._model.config.positions != "relative":
             for tokens in reversed(_ENCODER_SIZES):
@@ -246,7 +240,7 @@ class CudaGraphRunner:
         """Return the step of the smallest bucket that has room for the batch during so many steps."""
         rows = len(batch.queries.tokens)
         looking = bool(batch.outputs.alignment), bool(batch.outputs.self_attention)
-        width = None if self._is_in_place and not any(looking) else self._width_of(batch, steps)
+        width = self._width_of(batch, steps)
         sampling = _sampling_of(batch.plain)
         if rows > self._row_sizes[-1]:
             buffers = self._new_buffers(rows)

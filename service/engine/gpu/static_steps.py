@@ -29,13 +29,10 @@ SamplingKind = Literal["none", "free", "restricted"]
 
 
 class Bucket(NamedTuple):
-    """The shape of a decode step: its rows attend to no more than `width` positions.
-
-    With None each row reads as many as it has, in place; such a step gives no weights and adds no biases.
-    """
+    """The shape of a decode step: its rows attend to no more than `width` positions."""
 
     rows: int
-    width: int | None
+    width: int
     with_alignment: bool = False
     with_self_attention: bool = False
     sampling: SamplingKind = "none"
@@ -124,22 +121,16 @@ class StaticDecodeStep:
 
     def __call__(self) -> None:
         """Read `buffers.inputs`, write all else there, and the rows' K/V; attention weights only if requested."""
-        buffers, width = self.buffers, self._width
-        logits = self._decode_in_place() if width is None else self._decode_padded(width)
-        buffers.logits.copy_(logits[:, -1])
+        buffers = self.buffers
+        buffers.logits.copy_(self._decode()[:, -1])
         chosen = self._choose()
         buffers.tokens.copy_(chosen.tokens)
         buffers.logprobs.copy_(chosen.logprobs)
         self._continue(chosen.tokens)
 
-    def _decode_in_place(self) -> Tensor:
+    def _decode(self) -> Tensor:
         tokens, positions, slots, source_slots, source_lengths, *_ = self.buffers.inputs
-        sources = self._cache.in_place_source(source_slots, source_lengths)
-        rows = self._cache.in_place_rows(slots[:, None], positions[:, None])
-        return self._model.decode(tokens[:, None], positions[:, None], None, sources, None, rows)
-
-    def _decode_padded(self, width: int) -> Tensor:
-        tokens, positions, slots, source_slots, source_lengths, *_ = self.buffers.inputs
+        width = self._width
         positions, slots, dtype = positions[:, None], slots[:, None], self._model.embedding.weight.dtype
         *sources, last = self._cache.padded_source(source_slots, width)
         last_view = InspectedKV(last, self._keep_alignment) if self._with_alignment else last

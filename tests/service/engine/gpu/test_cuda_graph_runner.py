@@ -16,23 +16,11 @@ from service.engine.gpu.cuda_graph_runner import CudaGraphRunner
 from service.engine.gpu.device import CapturedStep
 from service.engine.runner import DeviceLost
 from tests.conftest import random_model
-from tests.in_place import use_in_place, use_padded
 from tests.parity.engine import self_attention_of
 
 SOURCES = [[30, 40, 50, 2], [60, 61, 2], [70, 71, 72, 73, 74, 2]]
 NEVER = 96
 """An end of sentence that the random model does not write here."""
-
-
-@pytest.fixture(autouse=True, params=["padded", "in_place"])
-def attention(request: pytest.FixtureRequest, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each kind of attention in turn."""
-    kind = str(request.param)
-    if kind == "in_place":
-        use_in_place(monkeypatch, device)
-    else:
-        use_padded(monkeypatch)
-    return kind
 
 
 @pytest.fixture
@@ -254,17 +242,11 @@ def _step(tokens: list[int], position: int, copies: list[tuple[int, int, int]]) 
     return batch._replace(queries=batch.queries._replace(**ours), copies=copies)
 
 
-def test_rows_that_come_of_one_row_go_on_from_what_it_has_written(
-    config: ModelConfig, device: torch.device, attention: str
-) -> None:
-    """A runner that attends in place reads it where it is."""
+def test_rows_that_come_of_one_row_go_on_from_what_it_has_written(config: ModelConfig, device: torch.device) -> None:
     runner = _runner(config, device)
     runner.decode(_step([1, 1], 0, []))
     runner.decode(_step([40, 50], 1, []))
-    keys = runner._cache.buffers()["target_keys"]
-    written = keys[:, 1, :, 1].clone()
     runner.decode(_step([42, 41], 2, [(0, 1, 2)]))
-    assert torch.equal(keys[:, 1, :, 1], written) == (attention == "in_place")
     scores = runner.decode(_step([43, 44], 3, [(1, 0, 3)]))
     for row, last in enumerate((43, 44)):
         alone = _runner(config, device)
