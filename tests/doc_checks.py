@@ -10,9 +10,9 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 from typer.main import get_command
 
-from service.app import create_app
 from service.cli.main import app as cli
 from service.observability.metrics import Metrics
+from service.server.app import create_app
 from service.settings import CommandSettings, Settings
 from tests import markdown
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve import Application, Deployment
 
-from service.app import create_app
+from service.server.app import create_app
 from service.settings import Settings
 
 _START_SECONDS: Final = 300.0

@@ -18,9 +18,9 @@ from uvicorn.loops.auto import auto_loop_factory
 from loadtest.bench.peers import Answer, Comparison, Measured, Peer, WrongLength
 from loadtest.bench.workload import MOST_TOKENS, Request
 from model.checkpoint_config import load_config
-from service.composition import ModelBuilder, engine_options
 from service.engine.generation_request import GenerationRequest, Prompt, Search
 from service.observability.metrics import Metrics
+from service.server.composition import ModelBuilder, engine_options
 from service.settings import Settings
 from service.supervisor.pool import EnginePool
 

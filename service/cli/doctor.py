@@ -14,12 +14,12 @@ import msgspec
 
 from model.checkpoint_config import CheckpointError
 from service.api.context import ServiceContext
-from service.composition import VERSION, build_service
 from service.errors import EngineFailed, ServiceError
 from service.observability import tracing
 from service.process.hardware import usable_cores
 from service.registry.model_version import State
 from service.registry.scan import ignored_entries, scan
+from service.server.composition import VERSION, build_service
 from service.settings import Settings, UnusableSettingError, unknown_variables
 from service.translation.events import Finished
 from service.translation.options import TranslationOptions

@@ -29,7 +29,7 @@ def serve(settings: Settings) -> None:
         zygote.launch()  # it imports PyTorch while this process imports all that follows
 
     gc.disable()  # nothing of what is imported is garbage, and looking for it takes a sixth of the time
-    from service.app import create_app
+    from service.server.app import create_app
     from service.server.server import DrainingServer, listen, url_of
     from service.server.shutdown import ShutdownDeadline, end_at_sigterm
 

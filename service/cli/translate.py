@@ -59,7 +59,7 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
     from service.api.error_handlers import invalid_request
     from service.api.sse import EVENT_NAMES, payload
     from service.api.translate_request import TranslateRequest
-    from service.composition import build_service
+    from service.server.composition import build_service
 
     # At a terminal only the translation counts: no informational log records, and no API keys.
     for_one = {"log_level": "warning", "replicas": 1, "keys": None, "redis_url": None}

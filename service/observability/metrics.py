@@ -14,7 +14,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from service.access.control import Refusal
 from service.engine.messages import StepReport
 from service.errors import ServiceError
-from service.live.session import LiveObserver
 from service.registry.model_version import ModelVersion, State
 from service.supervisor.cache import CacheObserver
 from service.supervisor.engine_requests import EngineObserver
@@ -105,13 +104,13 @@ class Metrics:
             evicted=self._counter("cache_evictions", "Finished segments evicted for newer ones").inc,
             resized=self._gauge("cache_bytes", "Memory of the finished segments").set,
         )
-        self.live_observer = LiveObserver(
-            updated=self._histogram(
-                "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
-            ).observe,
-            overtaken=self._counter("live_updates_overtaken", "Updates of live sources cancelled for newer ones").inc,
-            opened=self._gauge("live_sessions", "Live sessions, with and without a connection").set,
-        )
+        self.live_updated = self._histogram(
+            "live_update_seconds", "Time from a change of a live source to its translation", _SECONDS
+        ).observe
+        self.live_overtaken = self._counter(
+            "live_updates_overtaken", "Updates of live sources cancelled for newer ones"
+        ).inc
+        self.live_opened = self._gauge("live_sessions", "Live sessions, with and without a connection").set
         self._build_info = self._gauge(
             "build_info", "Always 1; the labels describe the server", "version", "mode", "model", "directions"
         )

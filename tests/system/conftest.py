@@ -22,7 +22,7 @@ from tests.system.documented import DocumentedStatuses
 from tests.waiting import wait_for
 
 START_SECONDS = 180.0
-ENGINE_TIMEOUT = "service.composition.ENGINE_TIMEOUT_SECONDS"
+ENGINE_TIMEOUT = "service.server.composition.ENGINE_TIMEOUT_SECONDS"
 POLL = "service.registry.registry.POLL_SECONDS"
 KEEP_ALIVE = "service.api.sse.KEEP_ALIVE_SECONDS"
 COMPILES = shutil.which("c++") is not None

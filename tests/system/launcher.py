@@ -86,9 +86,9 @@ def _launched() -> socket.socket:
 def main() -> None:
     """Fork a server for each request, until the tests close the socket."""
     gc.disable()
-    import service.app
     import service.engine.loading
     import service.engine.loop
+    import service.server.app
     import service.server.server
     import service.server.shutdown  # noqa: F401
     from service.cli.main import main as run_command

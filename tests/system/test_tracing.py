@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from service.app import create_app
+from service.server.app import create_app
 from service.settings import Settings, UnusableSettingError
 from tests.system.sentences import SENTENCES
 
@@ -99,7 +99,7 @@ def test_without_traces_nothing_of_it_is_needed() -> None:
     script = """
 import sys
 sys.modules["opentelemetry.sdk"] = sys.modules["opentelemetry.exporter"] = None
-from service.app import create_app
+from service.server.app import create_app
 from service.settings import Settings
 print(create_app(Settings()).title)
 """

@@ -15,9 +15,9 @@ from model.checkpoint_config import Direction
 from service.access.key_store import KeyLimits, KeyStore
 from service.api.context import ServiceContext
 from service.api.translate_request import TranslateRequest
-from service.app import create_app
 from service.registry.model_version import ModelVersion, State
 from service.registry.scan import FoundModel
+from service.server.app import create_app
 from service.settings import Settings
 from service.stores.glossary_store import GlossaryStore
 from service.text.glossary import Glossary
@@ -75,7 +75,7 @@ async def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_re
     connect: Connect, monkeypatch: pytest.MonkeyPatch, least: int, characters: int
 ) -> None:
     """The limit follows that of the characters, so that one is never in the other's way."""
-    monkeypatch.setattr("service.app.LEAST_BODY_BYTES", least)
+    monkeypatch.setattr("service.server.app.LEAST_BODY_BYTES", least)
     read: list[bytes] = []
 
     async def body() -> AsyncIterator[bytes]:
@@ -99,7 +99,7 @@ async def test_paths_of_models_are_shown_to_callers_with_a_key_where_keys_are_re
 ) -> None:
     shown, hidden = f"{tmp_path}: broken", "shown to callers with an API key"
     failed = ModelVersion(FoundModel("en-fr", tmp_path, ""), State.FAILED, shown)
-    monkeypatch.setattr("service.composition.configured_models", lambda *_: [failed])
+    monkeypatch.setattr("service.server.composition.configured_models", lambda *_: [failed])
     path = tmp_path / "keys.db"
     with closing(KeyStore(path, create=True)) as file:
         key = file.add("kiosk", KeyLimits())

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from service.app import create_app
-from service.composition import build_service
 from service.engine.messages import Admitted, StepReport, StepStats, TokenBlock, TokenReport
 from service.observability.metrics import Metrics
 from service.registry.model_version import State
+from service.server.app import create_app
+from service.server.composition import build_service
 from service.settings import EMBEDDED_MODEL, Settings
 from tests.generation_requests import generation_request, submitted
 

@@ -8,13 +8,13 @@ import pytest
 
 from model.checkpoint_config import CheckpointError, load_config
 from model.tokenizer import Tokenizer
-from service import composition
-from service.composition import ModelBuilder
 from service.engine.messages import TokenReport
 from service.observability.metrics import Metrics
 from service.registry.registry import ModelRegistry
 from service.registry.scan import FoundModel
 from service.registry.served_model import ServedModel
+from service.server import composition
+from service.server.composition import ModelBuilder
 from service.settings import EMBEDDED_MODEL, Settings, UnusableSettingError
 from service.supervisor.cache import CacheObserver, SegmentStore
 from tests.generation_requests import generation_request

@@ -16,6 +16,7 @@ from service.documents.units import UnitReport, read_units
 from service.engine.messages import EngineOptions
 from service.errors import InvalidRequest
 from service.hub.names import HubIndex
+from service.live.session import LiveObserver
 from service.live.sessions import LiveSessions
 from service.observability.metrics import Metrics
 from service.registry.configured_models import configured_models
@@ -86,7 +87,7 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
     translator = Translator(lambda: library.routes, limits_of(settings), memory)
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
-    live = LiveSessions(translator, metrics.live_observer)
+    live = LiveSessions(translator, LiveObserver(metrics.live_updated, metrics.live_overtaken, metrics.live_opened))
     access = AccessControl(settings, metrics.refused)
     return ServiceContext(translator, library, metrics, access, store, suggested, memory, jobs, live)
 

@@ -39,10 +39,10 @@ from service.api.middleware import (
     TrustedProxies,
     UnexpectedErrors,
 )
-from service.composition import VERSION, build_service
 from service.errors import EngineFailed
 from service.observability import tracing
 from service.observability.tracing import RequestTracing
+from service.server.composition import VERSION, build_service
 from service.settings import Networks, Settings, UnusableSettingError
 from service.supervisor.fork_server import Zygote
 
