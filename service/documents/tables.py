@@ -1,9 +1,9 @@
 """Tables of values: CSV and TSV."""
 
-import csv
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 import regex
@@ -13,8 +13,8 @@ from service.documents.passages import CODE, SHORT_WORDS, Passage
 from service.errors import InvalidRequest
 from service.text.segment import has_words
 
-_LONGEST_HEADER: Final = 500  # characters of a field that an error shows
-_LONGEST_FIRST_LINE: Final = 100_000
+_LONGEST_HEADER: Final = 500
+"""Characters of a header that an error shows."""
 _SEPARATOR: Final = regex.compile(r"sep=([,;\t|])\r?\n")
 """The first line by which a file tells Excel what separates its cells."""
 _LEAST_CODES: Final = 3
@@ -25,12 +25,9 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
     """Read the cells of a table of values. Raises `InvalidRequest` for unknown columns."""
     declared = _SEPARATOR.match(text)
     start = declared.end() if declared else 0
-    first = text[start : start + _LONGEST_FIRST_LINE].partition("\n")[0]
+    first = regex.split(r"[\r\n]", text[start:], maxsplit=1)[0]
     delimiter = declared[1] if declared else max(_DELIMITERS, key=first.count)
-    try:
-        header = next(csv.reader([first], delimiter=delimiter), [])
-    except csv.Error as error:
-        raise InvalidRequest("file", f"the first row of the table is broken: {error}") from None
+    header = [cell.text for _, _, cell in takewhile(lambda placed: placed[0] == 0, _cells(text, start, delimiter))]
     by_name = [each for each in options.columns if each in header]
     chosen = {_column(each, header) for each in options.columns}
     read = partial(_cells, text, start, delimiter, chosen, skips_header=bool(by_name))
@@ -41,21 +38,16 @@ def read_table(text: str, options: ReadOptions) -> Iterator[Passage]:
         yield cell._replace(kept="a code that programs read") if is_code else cell
 
 
-def _shortened(header: Sequence[str]) -> str:
-    text = ", ".join(header)
-    return text if len(text) <= _LONGEST_HEADER else f"{text[:_LONGEST_HEADER]}..."
-
-
 def _column(wanted: str, header: list[str]) -> int:
     if wanted in header:
         return header.index(wanted)
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(header):
         return int(wanted) - 1
-    raise InvalidRequest("columns", f"the table has no column {wanted}; it has {_shortened(header)}")
+    raise InvalidRequest("columns", f"the table has no column {wanted}; it has {', '.join(header)[:_LONGEST_HEADER]}")
 
 
 def _cells(
-    text: str, position: int, delimiter: str, chosen: set[int], *, skips_header: bool
+    text: str, position: int, delimiter: str, chosen: Collection[int] = (), *, skips_header: bool = False
 ) -> Iterator[tuple[int, int, Passage]]:
     """Yield row, column and passage of each cell."""
     separator = regex.escape(delimiter)
