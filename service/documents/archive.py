@@ -4,6 +4,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -86,12 +87,8 @@ def open_archive(path: Path, limits: DocumentLimits) -> Iterator[Archive]:
 
 def write_member(member: zipfile.ZipInfo, chunks: Iterable[bytes], size: int, output: zipfile.ZipFile) -> None:
     """Write a part with another content of `size` bytes, or with its own."""
-    copied = zipfile.ZipInfo(member.filename, member.date_time)
-    copied.compress_type = member.compress_type
-    copied.external_attr = member.external_attr
-    copied.create_system = member.create_system
-    copied.comment = member.comment
-    copied.file_size = size
+    copied = copy(member)  # `open` changes it
+    copied.extra, copied.file_size = b"", size
     with output.open(copied, "w") as sink:
         for chunk in chunks:
             sink.write(chunk)
