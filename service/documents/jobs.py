@@ -118,13 +118,11 @@ class DocumentJobs:
         directory: Path | None,
         limits: DocumentLimits,
         most: int,
-        expiry_seconds: float = _EXPIRY_SECONDS,
     ) -> None:
         """`start` makes `directory`, by default a temporary one. At most `most` documents are kept."""
         self.limits = limits
         self._translator = translator
         self._most = most
-        self._expiry_seconds = expiry_seconds
         self._configured = directory
         self._directory: Path | None = None
         self._stack = ExitStack()
@@ -281,7 +279,7 @@ class DocumentJobs:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.monotonic()
             for job in list(self._jobs.values()):
-                is_expired = job.ended_at is not None and now - job.ended_at > self._expiry_seconds
+                is_expired = job.ended_at is not None and now - job.ended_at > _EXPIRY_SECONDS
                 is_unwanted = not job.is_over and not job.readers and now - job.wanted_at > _UNWANTED_SECONDS
                 if is_expired or is_unwanted:
                     await self.delete(job)

@@ -21,7 +21,7 @@ from tests.panics import PanicException
 
 
 def _jobs(directory: Path | None, most: int = 8) -> DocumentJobs:
-    return DocumentJobs(cast(Translator, None), directory, DocumentLimits(), most, 60.0)
+    return DocumentJobs(cast(Translator, None), directory, DocumentLimits(), most)
 
 
 def _names(directory: Path) -> list[str]:
@@ -95,7 +95,7 @@ async def test_a_panic_ends_a_document_with_an_error(tmp_path: Path) -> None:
         async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
             ends.append(kind)
 
-    jobs = DocumentJobs(cast(Translator, Panicking()), tmp_path, DocumentLimits(), 8, 60.0)
+    jobs = DocumentJobs(cast(Translator, Panicking()), tmp_path, DocumentLimits(), 8)
     jobs.start()
     source = jobs.new_directory() / "source"
     source.write_text("I see a cat.", encoding="utf-8")
