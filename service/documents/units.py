@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NoReturn
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
-from xml.parsers.expat import errors
+from typing import Final
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import msgspec
 import regex
 
 from service.documents.encodings import PO
 from service.documents.gettext import po_units
+from service.documents.xliff import UNFINISHED
 from service.errors import InvalidRequest
 from service.text.language_codes import without_country
 from service.text.placeholders import TAG, is_verbatim
@@ -26,7 +25,6 @@ from service.text.segment import with_single_spaces
 
 LONGEST: Final = 5_000
 """Characters of a unit in one language; longer ones are chapters, which nobody writes twice."""
-_CHUNK_BYTES: Final = 1 << 16
 _LANGUAGE: Final = regex.compile(r"[a-zA-Z]{2,3}(?:[-_][a-zA-Z0-9]{2,8})*")
 _IN_NAME: Final = regex.compile(r"(?:.*[._-])?([a-z]{2,3})-([a-z]{2,3})\.\w+")
 
@@ -65,9 +63,8 @@ def read_units(path: Path, report: UnitReport, languages: Languages | None = Non
             if unit := _checked(texts, report):
                 report.units += 1
                 yield unit
-    except expat.ExpatError as error:
-        place = f"line {error.lineno}, column {error.offset + 1}"
-        raise InvalidRequest(path.name, f"the XML in it is broken: {errors.messages[error.code]} ({place})") from None
+    except ParseError as error:
+        raise InvalidRequest(path.name, f"the XML in it is broken: {error}") from None
     except RecursionError:
         raise InvalidRequest(path.name, "it is nested too deep") from None
     except UnicodeDecodeError:
@@ -115,70 +112,45 @@ _OPENING: Final = frozenset("bpt bx sc".split())
 _CLOSING: Final = frozenset("ept ex ec".split())
 _WRAPPERS: Final = frozenset("g pc".split())
 _LANGUAGES: Final = {"source": ("source-language", "srcLang"), "target": ("target-language", "trgLang")}
-_UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
+_XML_LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def _xml(path: Path, _: Languages | None, __: UnitReport) -> Texts:
     """Read the units of TMX or XLIFF. Each is a tree; nothing else of the file is kept."""
-    found: list[list[tuple[str, str]]] = []
     languages = {"source": "", "target": ""}  # of XLIFF
-    builder = TreeBuilder()
     opened: list[Element] = []
     units = 0  # around the present place
-
-    def start(name: str, values: dict[str, str]) -> None:
-        nonlocal units
-        opened.append(builder.start(_local(name), {_attribute(each): value for each, value in values.items()}))
-        units += opened[-1].tag in _UNITS
-        if opened[-1].tag in ("file", "xliff"):
-            for end, names in _LANGUAGES.items():
-                languages[end] = next(filter(None, map(opened[-1].get, names)), languages[end])
-
-    def end(name: str) -> None:
-        nonlocal units
-        element = builder.end(_local(name))
+    for event, element in iterparse(path, ("start", "end")):
+        if event == "start":
+            element.tag = element.tag.rpartition("}")[2]
+            opened.append(element)
+            units += element.tag in _UNITS
+            if element.tag in ("file", "xliff"):
+                for end, names in _LANGUAGES.items():
+                    languages[end] = next(filter(None, map(element.get, names)), languages[end])
+            continue
         opened.pop()
         units -= element.tag in _UNITS
         if units == 0:
             if element.tag in _UNITS:
-                found.append(_texts_of(element, languages))
+                yield _texts_of(element, languages)
             if opened:
                 opened[-1].remove(element)
-
-    def refuse(*_: object) -> NoReturn:
-        raise InvalidRequest(path.name, "it declares entities, which a memory never needs")
-
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = builder.data, refuse
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            parser.Parse(chunk, False)
-            yield from found
-            found.clear()
-    parser.Parse(b"", True)
-    yield from found
-
-
-def _local(name: str) -> str:
-    return name.rpartition(" ")[2]
-
-
-def _attribute(name: str) -> str:
-    """Name xml:lang as lang is; attributes of other namespaces keep theirs."""
-    return name.removeprefix("http://www.w3.org/XML/1998/namespace ")
 
 
 def _texts_of(unit: Element, languages: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the texts of a unit with their languages; an unfinished translation is ""."""
     numbers: dict[str, int] = {}
     if unit.tag == "tu":
-        segments = ((variant.get("lang", ""), variant.find("seg")) for variant in unit.iterfind("tuv"))
+        segments = (
+            (variant.get(_XML_LANGUAGE) or variant.get("lang", ""), variant.find("seg"))
+            for variant in unit.iterfind("tuv")
+        )
         return [(language, _text(each, numbers)) for language, each in segments if each is not None]
     source, target = unit.find("source"), unit.find("target")
     texts = [] if source is None else [(languages["source"], _text(source, numbers))]
     if target is not None:
-        is_unfinished = target.get("state", unit.get("state")) in _UNFINISHED
+        is_unfinished = target.get("state", unit.get("state")) in UNFINISHED
         texts.append((languages["target"], "" if is_unfinished else _text(target, numbers)))
     return texts
 

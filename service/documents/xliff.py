@@ -16,8 +16,8 @@ from service.text.segment import has_words
 _UNITS: Final = frozenset({"trans-unit", "segment"})
 _WRAPPERS: Final = frozenset({"g", "mrk", "pc"})
 _LANGUAGES: Final = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
-_UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
-_STATE: Final = regex.compile(rf'(?<=\sstate\s*=\s*["\'])(?:{"|".join(_UNFINISHED)})(?=["\'])')
+UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
+_STATE: Final = regex.compile(rf'(?<=\sstate\s*=\s*["\'])(?:{"|".join(UNFINISHED)})(?=["\'])')
 _TAGS: Final = frozenset({XmlKind.OPEN, XmlKind.EMPTY})
 _SPACE: Final = regex.compile(r"\s*\n\s*")
 _ANGULAR: Final = regex.compile(r"(START|CLOSE)_(?!BLOCK_)(\w+)")
@@ -146,7 +146,7 @@ def _is_segment(token: XmlToken) -> bool:
 
 def _is_translated(unit: XmlToken, target: Sequence[XmlToken]) -> bool:
     state = target[0].attributes().get("state") or unit.attributes().get("state")
-    return any(token.text.strip() for token in target) and state not in _UNFINISHED
+    return any(token.text.strip() for token in target) and state not in UNFINISHED
 
 
 def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
