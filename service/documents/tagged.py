@@ -91,7 +91,6 @@ class Tagged:
 
     def __init__(self, items: Sequence[Item], write_text: Callable[[str], str]) -> None:
         self._write_text = write_text
-        items, self._drop_cap = _without_drop_cap(items)
         self._usual = _most_frequent_run(items)
         self._runs: dict[str, Run] = {}
         self._wrappers: dict[str, tuple[Open, Close]] = {}
@@ -143,7 +142,7 @@ class Tagged:
             nonlocal words
             if words:
                 run = next((self._runs[name] for name in reversed(opened) if name in self._runs), self._usual)
-                written.append(self._words(words, run, has_drop_cap=not written))
+                written.append(run.opening + self._write_text(words) + run.closing)
                 words = ""
 
         for token in nested(self._respaced(tokenize(translation))):
@@ -166,12 +165,6 @@ class Tagged:
                     written.append(self._wrappers[name][0].raw)
         flush()
         return "".join(written) + written_objects(each for each in missing.values() if not each.is_character)
-
-    def _words(self, words: str, run: Run, *, has_drop_cap: bool) -> str:
-        cap = self._drop_cap if has_drop_cap else None
-        first = "" if cap is None else cap.opening + self._write_text(words[0]) + cap.closing
-        rest = words if cap is None else words[1:]
-        return first + run.opening + self._write_text(rest) + run.closing if rest else first
 
     def _respaced(self, tokens: Iterable[Token]) -> Iterator[Token]:
         """Yield the tokens of a translation with as many spaces between words and objects as the source has."""
@@ -235,16 +228,6 @@ def nested(tokens: Iterable[Token], lost: regex.Pattern[str] | None = None) -> I
 
 def _end_of(token: Token) -> Token:
     return Token(TokenKind.CLOSE, f"</{token.name}>", token.name)
-
-
-def _without_drop_cap(items: Sequence[Item]) -> tuple[Sequence[Item], Run | None]:
-    """Join the large first letter of a chapter with its word. Returns the items, and the formatting of the letter."""
-    first, second = (*items, None, None)[:2]
-    if not isinstance(first, Words) or not isinstance(second, Words) or len(first.text) != 1:
-        return items, None
-    if first.run == second.run or not (first.text.isalpha() and second.text[:1].isalpha()):
-        return items, None
-    return [Words(first.text + second.text, second.run), *items[2:]], first.run
 
 
 def _end_tag(name: str, run: Run) -> str:

@@ -143,7 +143,6 @@ PARAGRAPHS = {
     "a box to check is an object": f"<w:sdt><w:sdtPr><w14:checkbox/></w:sdtPr><w:sdtContent>{_run('☐')}"
     f"</w:sdtContent></w:sdt>{_run('« tea»')}",
     "an alternative text": '<w:r><w:drawing><docPr id="1" name="x" descr="«a &quot;cat&quot;»"/></w:drawing></w:r>',
-    "a drop cap": f"{_run('«o»', '<w:b/>')}{_run('«nce upon»')}",
 }
 
 
