@@ -7,8 +7,7 @@ import regex
 
 from service.documents.paragraph import ReadOptions
 from service.documents.passages import Passage, paired
-from service.documents.tagged import Close, Item, Object, Open
-from service.documents.xml_strings import Element, as_section, elements, is_section, text_items
+from service.documents.xml_strings import Element, as_section, element_items, elements, is_section
 from service.documents.xml_text import XmlKind, XmlToken, escape_text, tokens
 from service.text.placeholders import is_icu_message
 from service.text.segment import has_words
@@ -19,7 +18,6 @@ _LANGUAGES: Final = {"file": ("source-language", "target-language"), "xliff": ("
 UNFINISHED: Final = frozenset({"new", "initial", "needs-translation"})
 _STATE: Final = regex.compile(rf'(?<=\sstate\s*=\s*["\'])(?:{"|".join(UNFINISHED)})(?=["\'])')
 _TAGS: Final = frozenset({XmlKind.OPEN, XmlKind.EMPTY})
-_SPACE: Final = regex.compile(r"\s*\n\s*")
 _ANGULAR: Final = regex.compile(r"(START|CLOSE)_(?!BLOCK_)(\w+)")
 
 _Child = tuple[int, Sequence[XmlToken]]
@@ -134,7 +132,7 @@ def _content(place: int, inside: Sequence[XmlToken], *, keeps_space: bool) -> Pa
     text = _text(inside)
     if is_icu_message(text.strip()) or not has_words(text):
         return Passage((place, place), pieces=[_raw(inside)])
-    items = paired(list(_items(inside, keeps_space=keeps_space)), _mark)
+    items = paired(element_items(inside, _is_object, keeps_lines=keeps_space), _mark)
     encode = as_section if is_section(inside) else str
     found = Passage((place, place), context="entry", items=items, write_text=escape_text)
     return found._replace(encode=encode, is_in_place=False)
@@ -149,28 +147,11 @@ def _is_translated(unit: XmlToken, target: Sequence[XmlToken]) -> bool:
     return any(token.text.strip() for token in target) and state not in UNFINISHED
 
 
-def _items(inside: Sequence[XmlToken], *, keeps_space: bool) -> Iterator[Item]:
-    raw, depth = "", 0  # of the object that is open
-    is_whole = is_section(inside)
-    for token in inside:
-        if depth or not (token.kind is XmlKind.TEXT or token.local in _WRAPPERS) or _is_protected(token):
-            raw += token.raw
-            depth += token.step
-            if depth == 0:
-                yield Object([raw], is_word=token.local == "mrk")
-                raw = ""
-        elif token.kind is XmlKind.TEXT:
-            text = token.text if keeps_space else _SPACE.sub(" ", token.text)
-            yield from text_items(text, has_sections=token.is_section and not is_whole)
-        elif token.kind is XmlKind.EMPTY:
-            yield Object([token.raw])
-        else:
-            yield Open(token.raw) if token.kind is XmlKind.OPEN else Close(token.raw)
-
-
-def _is_protected(token: XmlToken) -> bool:
+def _is_object(token: XmlToken) -> bool:
+    """Return True for an element that is copied: a code, or protected text."""
     values = token.attributes() if token.kind is XmlKind.OPEN and token.local == "mrk" else {}
-    return values.get("translate") == "no" or values.get("mtype") == "protected"
+    is_protected = values.get("translate") == "no" or values.get("mtype") == "protected"
+    return is_protected or token.local not in _WRAPPERS
 
 
 def _mark(raw: str) -> tuple[bool, str]:

@@ -15,7 +15,9 @@ from service.documents.tagged import Close, Item, Object, Open
 from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, section, tokens, unescape
 from service.errors import InvalidRequest
 
-_SPACE: Final = regex.compile(r"\s+")
+_LINE_END: Final = regex.compile(r"\s*\n\s*")
+_CODES: Final = frozenset({"g", "ph", "bpt", "ept", "it"})
+"""Elements whose content is no text: placeholders of Android, codes of translation memories."""
 _PLURALS: Final = frozenset("zero one two few many other".split())
 _TTML_LANGUAGE: Final = regex.compile(r"""<(?:\w+:)?tt\s[^<>]*?\bxml:lang=["']([\w-]+)""")
 _ANDROID_ESCAPE: Final = regex.compile(r"\\([\"'@?\\])")
@@ -51,20 +53,6 @@ class Element(NamedTuple):
         """Writes its text, which comes escaped, as it stands in the document."""
         return as_section if is_section(self.inside) else str
 
-    def items(self, read: Callable[[str], str] = str, *, keeps_lines: bool = False) -> list[Item]:
-        """Return the content; elements around words are wrappers, other ones objects."""
-        found: list[Item] = []
-        is_whole = is_section(self.inside)
-        for token in self.inside:
-            if token.kind is XmlKind.TEXT:
-                text = read(token.text if keeps_lines else _SPACE.sub(" ", token.text))
-                found += text_items(text, has_sections=token.is_section and not is_whole)
-            elif token.kind not in (XmlKind.OPEN, XmlKind.CLOSE) or token.local in ("g", "ph", "bpt", "ept", "it"):
-                found.append(Object([token.raw], is_break=token.local == "br"))
-            else:
-                found.append(Open(token.raw) if token.kind is XmlKind.OPEN else Close(token.raw))
-        return found
-
 
 def is_section(inside: Sequence[XmlToken]) -> bool:
     """Return True if all text of an element stands in CDATA sections."""
@@ -77,9 +65,37 @@ def as_section(escaped: str) -> str:
     return section(unescape(escaped))
 
 
-def text_items(text: str, *, has_sections: bool) -> list[Item]:
-    """Split a text; its tags of HTML are escaped again, or stand in CDATA sections."""
-    return escaped_tags(plain_items(text), section if has_sections else escape_text)
+def element_items(
+    inside: Sequence[XmlToken],
+    is_object: Callable[[XmlToken], bool],
+    read: Callable[[str], str] = str,
+    *,
+    keeps_lines: bool,
+) -> list[Item]:
+    """Return the content of an element; elements around words are wrappers, the given ones and empty ones objects.
+
+    Its lines are joined unless they count. `read` replaces escapes of the format; tags of HTML in a text are escaped
+    again, or stand in CDATA sections.
+    """
+    items: list[Item] = []
+    raw, depth = "", 0  # of the object that is open
+    is_whole = is_section(inside)
+    for token in inside:
+        is_text = token.kind is XmlKind.TEXT
+        if depth or not (is_text or (token.step and not is_object(token))):
+            raw += token.raw
+            depth += token.step
+            if depth == 0:
+                is_word = token.kind is XmlKind.CLOSE and token.local in ("mrk", "g")
+                items.append(Object([raw], is_break=token.local == "br", is_word=is_word))
+                raw = ""
+        elif is_text:
+            write = section if token.is_section and not is_whole else escape_text
+            text = token.text if keeps_lines else _LINE_END.sub(" ", token.text)
+            items += escaped_tags(plain_items(read(text)), write)
+        else:
+            items.append(Open(token.raw) if token.kind is XmlKind.OPEN else Close(token.raw))
+    return items
 
 
 def elements(text: str, names: frozenset[str], root: str) -> Iterator[Element]:
@@ -119,7 +135,7 @@ def read_android(text: str, _: ReadOptions) -> Iterator[Passage]:
             continue
         is_quoted = _ANDROID_QUOTED.fullmatch(text, *found.place) is not None
         found = _without_quotes(text, found) if is_quoted else found
-        items = found.items(lambda each: _ANDROID_ESCAPE.sub(r"\1", each), keeps_lines=is_quoted)
+        items = element_items(found.inside, _is_code, partial(_ANDROID_ESCAPE.sub, r"\1"), keeps_lines=is_quoted)
         yield Passage(found.place, encode=found.encode, context="entry", items=items, write_text=_android)
 
 
@@ -144,8 +160,12 @@ def read_resx(text: str, _: ReadOptions) -> Iterator[Passage]:
 
 
 def _entry(found: Element, *, keeps_lines: bool = True) -> Passage:
-    items = found.items(keeps_lines=keeps_lines)
+    items = element_items(found.inside, _is_code, keeps_lines=keeps_lines)
     return Passage(found.place, encode=found.encode, context="entry", items=items, write_text=escape_text)
+
+
+def _is_code(token: XmlToken) -> bool:
+    return token.local in _CODES
 
 
 def read_stringsdict(text: str, _: ReadOptions) -> Iterator[Passage]:

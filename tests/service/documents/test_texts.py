@@ -57,7 +57,6 @@ CASES: dict[str, tuple[str, ...]] = {
         ANDROID.replace("it\\'s", "IT\\'S")
         .replace('>a</b> "cat"', '>A</b> \\"CAT\\"')
         .replace(">see", ">SEE")
-        .replace("$s", "$S")
         .replace("> now", "> NOW")
         .replace("file<", "FILE<")
         .replace('"a  <b>b<', '"A  <b>B<'),
