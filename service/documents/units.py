@@ -143,7 +143,7 @@ def _texts_of(unit: Element, languages: Mapping[str, str]) -> list[tuple[str, st
     numbers: dict[str, int] = {}
     if unit.tag == "tu":
         segments = (
-            (variant.get(_XML_LANGUAGE) or variant.get("lang", ""), variant.find("seg"))
+            (variant.get(_XML_LANGUAGE, variant.get("lang", "")), variant.find("seg"))
             for variant in unit.iterfind("tuv")
         )
         return [(language, _text(each, numbers)) for language, each in segments if each is not None]
