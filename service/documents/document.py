@@ -97,9 +97,12 @@ class _Part:
         self._reader = reader
         text, self._encoding = reader.encodings.decode(data)
         self._pieces: list[Piece] = []
-        for piece in reader.split(text, options):
-            count.add(piece)
-            self._pieces.append(piece)
+        try:
+            for piece in reader.split(text, options):
+                count.add(piece)
+                self._pieces.append(piece)
+        except RecursionError:
+            raise InvalidRequest("file", "it is nested too deep") from None
         self.paragraphs = list(paragraphs(self._pieces))
 
     def written(self, report: Report) -> bytes:
@@ -125,11 +128,9 @@ def open_document(path: Path, name: str, options: ReadOptions, limits: DocumentL
 def _check_archive(archive: Archive, found: DocumentFormat, reader: "ArchiveReader") -> None:
     """Raise `InvalidRequest` for an archive of another format, or with encrypted parts."""
     by_name = {member.filename: member for member in archive.members}
-    if not any(regex.fullmatch(reader.main, name) for name in by_name):
-        raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
     declared = by_name.get("mimetype")
     is_declared_otherwise = declared is not None and archive.read(declared).strip() != found.media_type.encode()
-    if is_declared_otherwise and not found.media_type.startswith(("application/vnd.openxml", "application/vnd.ms-")):
+    if is_declared_otherwise or not any(regex.fullmatch(reader.main, name) for name in by_name):
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
     for name, mark in (("META-INF/manifest.xml", b"encryption-data"), ("META-INF/encryption.xml", b"xhtml")):
         if name in by_name and mark in archive.read(by_name[name]):

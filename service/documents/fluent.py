@@ -22,11 +22,7 @@ _PLACEABLE: Final = "\0"
 
 def read_fluent(text: str, _: ReadOptions) -> Iterator[Passage]:
     """Read the patterns of messages and terms, and of each variant by itself. Lines of a text are joined."""
-    try:
-        body = FluentParser(with_spans=True).parse(text).body
-    except RecursionError:
-        raise InvalidRequest("file", "it is nested too deep") from None
-    for entry in body:
+    for entry in FluentParser(with_spans=True).parse(text).body:
         if isinstance(entry, ast.Junk):
             line = text.count("\n", 0, entry.span.start if entry.span else 0) + 1
             raise InvalidRequest("file", f"the Fluent file is broken: {entry.annotations[0].message} (line {line})")

@@ -41,8 +41,6 @@ def load_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise InvalidRequest("file", f"the JSON is broken: {error.msg[:1].lower()}{error.msg[1:]} ({place})") from None
-    except RecursionError:
-        raise InvalidRequest("file", "the JSON is nested too deep") from None
 
 
 def _passages(text: str, is_text: Callable[[Sequence[str]], bool]) -> Iterator[Passage]:

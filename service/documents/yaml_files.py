@@ -12,7 +12,6 @@ from service.documents.passages import Passage
 from service.errors import InvalidRequest
 
 _TEXT: Final = "tag:yaml.org,2002:str"
-_DEEPEST: Final = 100
 _PROPERTIES: Final = regex.compile(r"\A(?:[&!]\S*+\s++(?:#[^\n]*+\s++)*+)++")
 """The anchor and the tag before a value."""
 _BLOCK: Final = regex.compile(r"(?P<head>[|>][-+0-9]*[^\n]*\n)(?P<indent>[ ]*)", regex.DOTALL)
@@ -45,8 +44,6 @@ def _values(
     wanted: Callable[[Sequence[str]], bool],
     seen: set[yaml.Node],
 ) -> Iterator[Passage]:
-    if len(path) > _DEEPEST:
-        raise InvalidRequest("file", f"the YAML is nested deeper than {_DEEPEST} levels")
     if node is None or node in seen:
         return  # an alias has the node of its anchor
     seen.add(node)

@@ -158,11 +158,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an entity of a known document type": ("a.epub", _ncx("", "&nbsp;"), "undefined entity nbsp"),
     "an entity in xliff": ("a.xlf", f'<!DOCTYPE a [<!ENTITY e "x">]>{_XLIFF}&e;</xliff>'.encode(), "document type"),
     "an unknown entity": ("a.docx", _docx("<w:p>&nbsp;</w:p>"), "undefined entity"),
-    # Paths and archives in archives.
-    "a path upwards": ("a.docx", _docx(_P, ("../../etc/cron.d/x", b"x")), "a path that leads out of it"),
-    "an absolute path": ("a.docx", _docx(_P, ("/etc/passwd", b"x")), "a path that leads out of it"),
-    "a path of Windows": ("a.docx", _docx(_P, ("..\\..\\x", b"x")), "a path that leads out of it"),
-    "a drive of Windows": ("a.docx", _docx(_P, ("C:/x", b"x")), "a path that leads out of it"),
+    # Archives in archives.
     "two parts of one name": ("a.docx", _twice, "two parts of the archive have the same name"),
     "an archive of archives": ("a.docx", _NESTED, "its content is not docx"),
     "an archive without a document": ("a.docx", _zip(("readme.txt", b"hello")), "its content is not docx"),
@@ -209,10 +205,10 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     # Damaged.
     "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
     "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
-    "another compression": ("a.docx", _patched(_docx(_P), method=99), "unknown method"),
+    "another compression": ("a.docx", _patched(_docx(_P), method=99), "damaged"),
     "broken fluent": ("a.ftl", b"a = b\nc\n", r"the Fluent file is broken: .* \(line 2\)"),
     "broken json": ("a.json", b'{"a": }', r"the JSON is broken: expecting value \(line 1, column 7\)"),
-    "json without end": ("a.json", b"[" * 100_000, "the JSON is nested too deep"),
+    "json without end": ("a.json", b"[" * 100_000, "it is nested too deep"),
     "a broken po file": ("a.po", b'msgid "a"\nmsgtr "b"\n', "the PO file is broken at line 2"),
     "broken strings": ("a.strings", b'"a" = "b";\n"c" "d";', "the strings are broken after line 1"),
     "broken yaml": ("a.yaml", b"a: [1\nb: 2", r"the YAML is broken: .* \(line 2\)"),
