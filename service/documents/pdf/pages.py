@@ -51,9 +51,7 @@ class Page:
     directions: list[tuple[list[Fragment], list[Rule]]]
     letters: int
     unmapped: int
-    """Letters whose font does not say which characters they are; PDFium guesses, often rightly."""
-    unknown: int
-    """Letters of which nothing is known."""
+    """Letters whose font does not say which characters they are; PDFium guesses some, often rightly."""
     has_picture: bool
     """True if pictures or drawings fill much of the page, as a scan does."""
 
@@ -100,7 +98,7 @@ def read_page(document: pypdfium2.PdfDocument, index: int) -> Page:
     rules = [*_rules(boxes, groups[0][0])] if groups else []
     directions = [(fragments, [] if number else rules) for number, (_, fragments) in enumerate(groups)]
     directions += [([Fragment(0.0, 1.0, 0.0, _COMMENT_SIZE, [(text, Style())])], []) for text in comments]
-    return Page(index + 1, directions, reader.letters, reader.unmapped, reader.unknown, has_picture)
+    return Page(index + 1, directions, reader.letters, reader.unmapped, has_picture)
 
 
 class _PageReader:
@@ -110,7 +108,7 @@ class _PageReader:
         self._box = box
         self._links = links
         self._looks: dict[int, _Look] = {}
-        self.letters = self.unmapped = self.unknown = 0
+        self.letters = self.unmapped = 0
 
     def read(self) -> dict[int, list[Fragment]]:
         """Return the fragments, by the angle at which they run."""
@@ -130,8 +128,7 @@ class _PageReader:
             self.letters += 1
             if code > sys.maxunicode:
                 code = _UNKNOWN
-            self.unknown += code == _UNKNOWN
-            self.unmapped += pdfium.FPDFText_HasUnicodeMapError(self._text, index) == 1
+            self.unmapped += code == _UNKNOWN or pdfium.FPDFText_HasUnicodeMapError(self._text, index) == 1
             left, right = _interval(rect, look) if look.angle else (rect.left, rect.right)
             baseline = x.value * look.sine - y.value * look.cosine
             style = self._linked(look.style, rect) if self._links else look.style
