@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
-from service.access.key_store import Key, KeysError, KeyStore, Usage
+from service.access.key_store import Key, KeysError, KeyStore
 from service.errors import KeysUnavailable
 
 logger = logging.getLogger(__name__)
@@ -21,30 +23,60 @@ Ts = TypeVarTuple("Ts")
 
 
 class AsyncKeyStore:
-    """The asynchronous `KeyStore`. Its methods raise `KeysUnavailable`; the log has the reason."""
+    """The asynchronous `KeyStore`. Callers without a key are counted too, all together and in this process alone.
 
-    def __init__(self, path: Path) -> None:
-        """Raises `KeysError`."""
+    Its methods raise `KeysUnavailable`; the log has the reason.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a path there are no keys. Raises `KeysError`."""
         # In WAL mode readers wait for nobody; in the same thread they would wait for writers.
-        self._reading, self._writing = _Connection(path), _Connection(path)
-        self.secret = self._reading.file.secret
+        self._connections = None if path is None else (_Connection(path), _Connection(path))
+        self._anonymous_characters = 0
+
+    @property
+    def secret(self) -> bytes:
+        """The secret of the file; without one, a secret of this process alone."""
+        return secrets.token_bytes() if self._connections is None else self._connections[0].file.secret
 
     async def aclose(self) -> None:
         """Wait for pending writes and close the file."""
-        await self._reading.aclose()
-        await self._writing.aclose()
+        for each in self._connections or ():
+            await each.aclose()
 
     async def find(self, key: str) -> Key | None:
-        return await self._reading.do(KeyStore.find, key)
+        if self._connections is None:
+            return None
+        return await self._connections[0].do(KeyStore.find, key)
 
-    async def usage(self, key: Key, month: str) -> Usage:
-        return await self._reading.do(KeyStore.usage, key, month)
+    async def used(self, key: Key | None) -> int:
+        """Return the key's characters of this month; without a key, those of all such callers since the start."""
+        if key is None or self._connections is None:
+            return self._anonymous_characters
+        return await self._connections[0].do(KeyStore.usage, key, this_month())
 
-    async def count(self, key: Key, month: str, characters: int) -> bool:
-        return await self._writing.do(KeyStore.count, key, month, characters)
+    async def count(self, key: Key | None, month: str, characters: int) -> bool:
+        """Count characters; return False, and count nothing, if they exceed the month's quota."""
+        if key is None or self._connections is None:
+            self._anonymous_characters += characters
+            return True
+        return await self._connections[1].do(KeyStore.count, key, month, characters)
 
-    async def give_back(self, key: Key, month: str, usage: Usage) -> None:
-        await self._writing.do(KeyStore.give_back, key, month, usage)
+    async def give_back(self, key: Key | None, month: str, characters: int) -> None:
+        """Undo a count, or a part of it. Raises nothing: the caller gets its response, or the error that came first."""
+        if key is None or self._connections is None:
+            self._anonymous_characters -= characters
+            return
+        try:
+            await self._connections[1].do(KeyStore.give_back, key, month, characters)
+        except KeysUnavailable:
+            fields = {"key_name": key.name, "characters": characters}
+            logger.error("characters could not be given back", extra=fields)
+
+
+def this_month() -> str:
+    """Return the current month in UTC as the file has it: 2026-01."""
+    return datetime.now(UTC).strftime("%Y-%m")
 
 
 class _Connection:

@@ -6,16 +6,13 @@ end of its validity. No server stores it, and each one that has the secret accep
 
 import base64
 import hmac
-import logging
 import time
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from service.access.async_key_store import AsyncKeyStore
-from service.access.key_store import Key, KeyLimits, Usage, this_month
-from service.errors import CallerLeft, DeadlineExceeded, KeysUnavailable, NotReady, QueueFull, is_error
-
-logger = logging.getLogger(__name__)
+from service.access.key_store import Key, KeyLimits
+from service.errors import CallerLeft, DeadlineExceeded, NotReady, QueueFull, is_error
 
 _AFTERWARDS_SECONDS: Final = 300
 """A client that lost its connection may resume for so long after the stream's deadline."""
@@ -25,7 +22,6 @@ _MAC_BYTES: Final = 13
 _LENGTH: Final = 24
 _PASSING: Final = (DeadlineExceeded, NotReady, QueueFull)
 """Errors after which a resumed stream goes on. What fails otherwise would fail again."""
-_NOTHING: Final = Usage()
 
 
 @dataclass(frozen=True)
@@ -82,50 +78,14 @@ def _now() -> float:
     return time.time()  # noqa: TID251  servers on several machines have no other clock together
 
 
-class Meter:
-    """Counts the characters of all callers: those of a key in the key file, all others in this process."""
-
-    def __init__(self, key_store: AsyncKeyStore | None) -> None:
-        self._key_store = key_store
-        self._anonymous_characters = 0
-
-    async def used(self, caller: Caller) -> int:
-        """Return the key's characters of this month; without a key, those of all such callers since the start.
-
-        Raises `KeysUnavailable`.
-        """
-        if caller.key is None or self._key_store is None:
-            return self._anonymous_characters
-        return (await self._key_store.usage(caller.key, this_month())).characters
-
-    async def count(self, caller: Caller, characters: int, month: str) -> bool:
-        """Count a request; return False, and count nothing, if it exceeds the month's quota.
-
-        Raises `KeysUnavailable`.
-        """
-        if caller.key is None or self._key_store is None:
-            self._anonymous_characters += characters
-            return True
-        return await self._key_store.count(caller.key, month, characters)
-
-    async def give_back(self, caller: Caller, given: Usage, month: str) -> None:
-        """Undo a count, or a part of it. Raises nothing: the caller gets its response, or the error that came first."""
-        if caller.key is None or self._key_store is None:
-            self._anonymous_characters -= given.characters
-            return
-        try:
-            await self._key_store.give_back(caller.key, month, given)
-        except KeysUnavailable:
-            fields = {"key_name": caller.key.name, "characters": given.characters}
-            logger.error("characters could not be given back", extra=fields)
-
-
 class Charge:
     """The characters counted for one translation; none for a resumption. `signature` is for the ids of its events."""
 
-    def __init__(self, meter: Meter, caller: Caller, month: str, counted: Usage, stream: Streamed | None) -> None:
+    def __init__(
+        self, key_store: AsyncKeyStore, caller: Caller, month: str, counted: int, stream: Streamed | None
+    ) -> None:
         self.signature = "" if stream is None else stream.signature
-        self._meter = meter
+        self._key_store = key_store
         self._caller = caller
         self._month = month
         self._counted = counted
@@ -138,19 +98,18 @@ class Charge:
         """
         await self.give_back(kept=self._kept(error, sent))
 
-    async def give_back(self, kept: Usage = _NOTHING) -> None:
-        """End, and give back all but what is kept. Only the first end counts. Raises nothing."""
-        counted, self._counted = self._counted, _NOTHING
-        given = Usage(counted.requests - kept.requests, counted.characters - kept.characters)
-        if counted != _NOTHING and given != _NOTHING:
-            await self._meter.give_back(self._caller, given, self._month)
+    async def give_back(self, kept: int = 0) -> None:
+        """End, and give back all but the characters that are kept. Only the first end counts. Raises nothing."""
+        counted, self._counted = self._counted, 0
+        if counted > kept:
+            await self._key_store.give_back(self._caller.key, self._month, counted - kept)
 
-    def _kept(self, error: BaseException, sent: int | None) -> Usage:
+    def _kept(self, error: BaseException, sent: int | None) -> int:
         if isinstance(error, CallerLeft):
             # Without an event a stream cannot be resumed, and its client may have lost the server, not left.
-            return self._counted if sent is not None or not self._is_stream else _NOTHING
+            return self._counted if sent is not None or not self._is_stream else 0
         # What can be resumed for nothing is paid: else who sets short deadlines would pay beginnings, and get all.
         goes_on = self.signature and sent is not None and isinstance(error, _PASSING)
         if goes_on or not is_error(error):
             return self._counted
-        return Usage(1, sent) if sent and isinstance(error, DeadlineExceeded) else _NOTHING
+        return sent if sent and isinstance(error, DeadlineExceeded) else 0

@@ -2,15 +2,15 @@
 
 import ipaddress
 import logging
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from typing import Final, Literal, TypeVar
 
-from service.access.async_key_store import AsyncKeyStore
-from service.access.charges import Caller, Charge, Meter, Streamed, StreamSigner
-from service.access.key_store import KeyLimits, Usage, seconds_to_next_month, this_month
+from service.access.async_key_store import AsyncKeyStore, this_month
+from service.access.charges import Caller, Charge, Streamed, StreamSigner
+from service.access.key_store import KeyLimits
 from service.access.rate_limits import RateLimiter
 from service.errors import (
     InvalidKey,
@@ -41,10 +41,10 @@ class AccessControl:
     """The keys, limits and usage of one server. Raises `UnusableSettingError`."""
 
     def __init__(self, settings: AccessSettings, on_refusal: Callable[[Refusal], None] = lambda _: None) -> None:
-        self._key_store = None if settings.keys is None else AsyncKeyStore(settings.keys)
+        self._key_store = AsyncKeyStore(settings.keys)
         self._rate_limiter = RateLimiter(None if settings.redis_url is None else str(settings.redis_url))
-        self._meter = Meter(self._key_store)
-        self._signer = StreamSigner(self._secret(settings))
+        secret = settings.stream_secret
+        self._signer = StreamSigner(self._key_store.secret if secret is None else secret.get_secret_value().encode())
         self._open_streams: Counter[str] = Counter()
         self._on_refusal = on_refusal
         self._anonymous_limits = KeyLimits(
@@ -52,19 +52,12 @@ class AccessControl:
             characters_per_minute=settings.anonymous_characters_per_minute,
             streams=settings.anonymous_streams,
         )
-        self.has_keys = self._key_store is not None
+        self.has_keys = settings.keys is not None
         self.key_required = self.has_keys and not settings.anonymous
-
-    def _secret(self, settings: AccessSettings) -> bytes:
-        """Return the secret that is set, else that of the key file; without both, one of this process alone."""
-        if settings.stream_secret is not None:
-            return settings.stream_secret.get_secret_value().encode()
-        return secrets.token_bytes() if self._key_store is None else self._key_store.secret
 
     async def aclose(self) -> None:
         """Wait for pending writes."""
-        if self._key_store is not None:
-            await self._key_store.aclose()
+        await self._key_store.aclose()
         await self._rate_limiter.aclose()
 
     async def problems(self) -> list[str]:
@@ -84,7 +77,7 @@ class AccessControl:
 
     async def knows(self, key: str | None, address: str | None) -> bool:
         """Return True for a key of this server. Counts no request; a wrong key counts as one. Raises `RateLimited`."""
-        if self._key_store is None or not key:
+        if not self.has_keys or not key:
             return False
         try:
             await self._caller(key, address)
@@ -93,7 +86,7 @@ class AccessControl:
         return True
 
     async def _caller(self, key: str | None, address: str | None) -> Caller:
-        if self._key_store is None or not key:
+        if not self.has_keys or not key:
             if self.key_required:
                 raise self._refused("key_required", KeyRequired())
             return Caller(f"address:{_customer(address)}", self._anonymous_limits)
@@ -130,26 +123,23 @@ class AccessControl:
     async def _charge(self, caller: Caller, characters: int, field: str, stream: Streamed | None) -> Charge:
         month = this_month()
         if stream is not None and self._signer.accepts(caller, stream):
-            return Charge(self._meter, caller, month, Usage(), stream)
+            return Charge(self._key_store, caller, month, 0, stream)
         await self._count(caller, "characters", caller.limits.characters_per_minute, characters, field)
-        if not await self._meter.count(caller, characters, month):
+        if not await self._key_store.count(caller.key, month, characters):
             limit = caller.limits.characters_per_month
-            error = QuotaExceeded(f"the limit is {limit} characters a month", seconds_to_next_month())
+            error = QuotaExceeded(f"the limit is {limit} characters a month", _seconds_to_next_month())
             raise self._refused("quota", error)
         if stream is not None:
             stream = stream._replace(signature=self._signer.sign(caller, stream) if stream.name else "")
-        return Charge(self._meter, caller, month, Usage(1, characters), stream)
-
-    def stream(self, caller: Caller) -> AbstractContextManager[None]:
-        """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited` at once."""
-        limit = caller.limits.streams
-        if limit is not None and self._open_streams[caller.identity] >= limit:
-            error = RateLimited(f"too many streams: the limit is {limit} at once", _STREAM_SECONDS)
-            raise self._refused("streams", error)
-        return self._one_more_stream(caller.identity)
+        return Charge(self._key_store, caller, month, characters, stream)
 
     @contextmanager
-    def _one_more_stream(self, identity: str) -> Iterator[None]:
+    def stream(self, caller: Caller) -> Iterator[None]:
+        """Count one of the caller's streams for as long as the context lasts. Raises `RateLimited`."""
+        limit, identity = caller.limits.streams, caller.identity
+        if limit is not None and self._open_streams[identity] >= limit:
+            error = RateLimited(f"too many streams: the limit is {limit} at once", _STREAM_SECONDS)
+            raise self._refused("streams", error)
         self._open_streams[identity] += 1
         try:
             yield
@@ -163,7 +153,7 @@ class AccessControl:
 
         Raises `KeysUnavailable`.
         """
-        return await self._meter.used(caller)
+        return await self._key_store.used(caller.key)
 
     async def _count(
         self, caller: Caller, what: Literal["requests", "characters"], limit: int | None, cost: int, field: str = "q"
@@ -179,6 +169,12 @@ class AccessControl:
     def _refused(self, reason: Refusal, error: Error) -> Error:
         self._on_refusal(reason)
         return error
+
+
+def _seconds_to_next_month() -> int:
+    now = datetime.now(UTC)
+    first = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
+    return int((first - now).total_seconds()) + 1
 
 
 def _customer(address: str | None) -> str:

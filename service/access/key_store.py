@@ -24,19 +24,9 @@ _PREFIX: Final = "dragoman"
 _MAX_LENGTH: Final = 128
 """Length of a key in characters; a longer string is no key and is not hashed."""
 
-_VERSION: Final = 4
-_VERSIONS_WITH_CHARGES: Final = (2, 3)
-_REFUND_CHARGES: Final = """
-    UPDATE usage SET (requests, characters) = (
-        SELECT usage.requests - count(*), usage.characters - coalesce(sum(charges.characters), 0) FROM charges
-        WHERE state = 'open' AND charges.key_id = usage.key_id AND charges.month = usage.month
-    );
-    DROP TABLE charges;
-    DROP TABLE IF EXISTS clock
-    """
-"""Earlier versions noted each running translation as an open charge: a server that was killed has left some."""
+_VERSION: Final = 5
 _TABLES: Final = """
-    CREATE TABLE IF NOT EXISTS keys (
+    CREATE TABLE keys (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL UNIQUE,
         label TEXT NOT NULL UNIQUE,
@@ -47,14 +37,13 @@ _TABLES: Final = """
         characters_per_month INTEGER,
         streams INTEGER
     ) STRICT;
-    CREATE TABLE IF NOT EXISTS usage (
+    CREATE TABLE usage (
         key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
         month TEXT NOT NULL,
-        requests INTEGER NOT NULL,
         characters INTEGER NOT NULL,
         PRIMARY KEY (key_id, month)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS secret (value BLOB NOT NULL) STRICT
+    CREATE TABLE secret (value BLOB NOT NULL) STRICT
     """
 _NO_LIMIT: Final = 2**62
 _SECRET_BYTES: Final = 32
@@ -89,14 +78,6 @@ class Key:
     limits: KeyLimits
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Requests and their characters, such as those of one key in one month (UTC)."""
-
-    requests: int = 0
-    characters: int = 0
-
-
 class KeyStore:
     """The open key file. Every method is one transaction and may raise `KeysError`."""
 
@@ -121,11 +102,10 @@ class KeyStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("BEGIN IMMEDIATE")
         [version] = self._database.execute("PRAGMA user_version").fetchone()
-        if version > _VERSION:
+        if version not in (0, _VERSION):
             raise KeysError(f"{self._path}: it was written by another version of Dragoman")
-        if version < _VERSION:
-            statements = (_REFUND_CHARGES if version in _VERSIONS_WITH_CHARGES else "").split(";") + _TABLES.split(";")
-            for statement in statements:
+        if version == 0:
+            for statement in _TABLES.split(";"):
                 self._database.execute(statement)
             self._database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(_SECRET_BYTES),))
             self._database.execute(f"PRAGMA user_version = {_VERSION}")
@@ -187,35 +167,35 @@ class KeyStore:
             return None
         return _key(row[:-1])
 
-    def usage(self, key: Key, month: str) -> Usage:
+    def usage(self, key: Key, month: str) -> int:
+        """Return the characters of a key in a month."""
         with self._explained():
             row = self._database.execute(
-                "SELECT requests, characters FROM usage WHERE key_id = ? AND month = ?", (key.id, month)
+                "SELECT characters FROM usage WHERE key_id = ? AND month = ?", (key.id, month)
             ).fetchone()
-        return Usage(*row) if row else Usage()
+        return row[0] if row else 0
 
     def count(self, key: Key, month: str, characters: int) -> bool:
-        """Count a request and its characters; return False, and count nothing, if they exceed the month's quota.
+        """Count characters; return False, and count nothing, if they exceed the month's quota.
 
         A key that was removed meanwhile has none.
         """
         limit = key.limits.characters_per_month
         with self._explained():
             counted = self._database.execute(
-                """INSERT INTO usage (key_id, month, requests, characters)
-                SELECT id, ?2, 1, ?3 FROM keys WHERE id = ?1 AND ?3 <= ?4
-                ON CONFLICT DO UPDATE SET requests = requests + 1, characters = characters + excluded.characters
+                """INSERT INTO usage (key_id, month, characters) SELECT id, ?2, ?3 FROM keys WHERE id = ?1 AND ?3 <= ?4
+                ON CONFLICT DO UPDATE SET characters = characters + excluded.characters
                 WHERE characters + excluded.characters <= ?4""",
                 (key.id, month, characters, _NO_LIMIT if limit is None else limit),
             )
         return counted.rowcount == 1
 
-    def give_back(self, key: Key, month: str, usage: Usage) -> None:
+    def give_back(self, key: Key, month: str, characters: int) -> None:
         """Undo a count, or a part of it."""
         with self._explained():
             self._database.execute(
-                "UPDATE usage SET requests = requests - ?, characters = characters - ? WHERE key_id = ? AND month = ?",
-                (usage.requests, usage.characters, key.id, month),
+                "UPDATE usage SET characters = characters - ? WHERE key_id = ? AND month = ?",
+                (characters, key.id, month),
             )
 
     @property
@@ -225,17 +205,6 @@ class KeyStore:
             [secret] = self._database.execute("SELECT value FROM secret").fetchone()
         assert isinstance(secret, bytes)
         return secret
-
-
-def this_month() -> str:
-    """Return the current month in UTC as the file has it: 2026-01."""
-    return datetime.now(UTC).strftime("%Y-%m")
-
-
-def seconds_to_next_month() -> int:
-    now = datetime.now(UTC)
-    first = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
-    return int((first - now).total_seconds()) + 1
 
 
 def _digest(key: str) -> bytes:

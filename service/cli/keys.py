@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from service.access.key_store import Key, KeyLimits, KeysError, KeyStore, Usage, this_month
+from service.access.async_key_store import this_month
+from service.access.key_store import Key, KeyLimits, KeysError, KeyStore
 from service.cli.common import fail, show_table
 from service.settings import CommandSettings
 
@@ -44,12 +45,13 @@ def list_(
         month = this_month()
         known = [(key, file.usage(key, month)) for key in file.list()]
     if as_json:
-        for key, usage in known:
+        for key, characters in known:
             fields = {"name": key.name, "key": f"{key.label}...", "created_at": key.created_at}
-            typer.echo(json.dumps(fields | {"limits": asdict(key.limits), "month": month, "usage": asdict(usage)}))
+            usage = {"month": month, "usage": {"characters": characters}}
+            typer.echo(json.dumps(fields | {"limits": asdict(key.limits)} | usage))
         return
     headings = ("name", "key", "requests/min", "characters/min", "streams", f"characters in {month}")
-    show_table([headings, *(_row(key, usage) for key, usage in known)])
+    show_table([headings, *(_row(key, characters) for key, characters in known)])
 
 
 @app.command()
@@ -59,10 +61,10 @@ def remove(name: NameArgument, keys: FileOption = None) -> None:
         file.remove(name)
 
 
-def _row(key: Key, usage: Usage) -> tuple[str, ...]:
+def _row(key: Key, characters: int) -> tuple[str, ...]:
     limits = key.limits
     rates = map(_limit, (limits.requests_per_minute, limits.characters_per_minute, limits.streams))
-    return key.name, f"{key.label}...", *rates, f"{usage.characters:,} of {_limit(limits.characters_per_month)}"
+    return key.name, f"{key.label}...", *rates, f"{characters:,} of {_limit(limits.characters_per_month)}"
 
 
 def _limit(value: int | None) -> str:

@@ -62,7 +62,6 @@ class LiveSessions:
         self._sessions: dict[str, _Entry] = {}
         self._aliases: dict[str, _Entry] = {}
         self._watching: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
         self._drains = False
 
     async def open(self, request: SessionRequest, account: LiveAccount) -> tuple[str, LiveSession]:
@@ -137,9 +136,6 @@ class LiveSessions:
             if entry.alias is not None and self._aliases[entry.alias] is entry:
                 del self._aliases[entry.alias]
             entry.session.close()
-            closing = asyncio.create_task(entry.session.account.close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
             for model in entry.models:
                 model.release(entry.session)
             self._observer.opened(len(self._sessions))

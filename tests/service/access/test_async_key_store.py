@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from service.access import async_key_store
-from service.access.async_key_store import AsyncKeyStore
+from service.access.async_key_store import AsyncKeyStore, this_month
 from service.access.control import AccessControl
-from service.access.key_store import Key, KeyLimits, KeyStore, Usage
+from service.access.key_store import Key, KeyLimits, KeyStore
 from service.errors import DeadlineExceeded, KeysUnavailable
 from service.settings import Settings
 from tests.disks import SmallDisk
 
-MONTH = "2026-01"
+MONTH = this_month()
 
 
 @contextmanager
@@ -51,10 +51,10 @@ async def test_who_reads_does_not_wait_for_who_cannot_write(
         writing = asyncio.create_task(made.count(known, MONTH, 5))
         async with asyncio.timeout(60):
             assert await made.find(key) == known
-            assert await made.usage(known, MONTH) == Usage()
+            assert await made.used(known) == 0
         assert not writing.done()
     assert await writing
-    assert await made.usage(known, MONTH) == Usage(1, 5)
+    assert await made.used(known) == 5
 
 
 async def test_a_hundred_wait_no_longer_than_one(
@@ -71,7 +71,7 @@ async def test_a_hundred_wait_no_longer_than_one(
             charges = [made.count(known, MONTH, 1) for _ in range(100)]
             refused = await asyncio.gather(*charges, return_exceptions=True)
     assert [type(each) for each in refused] == [KeysUnavailable] * 100
-    assert await made.usage(known, MONTH) == Usage()
+    assert await made.used(known) == 0
     assert await made.count(known, MONTH, 1)
     assert {(each.message, each.__dict__["reason"]) for each in caplog.records} == {
         ("the key file cannot be used", f"{path}: database is locked")
@@ -86,11 +86,11 @@ async def test_on_a_full_disk_nothing_is_counted_and_everything_read(disk: Small
         disk.fill()
         with pytest.raises(KeysUnavailable):
             await made.count(known, MONTH, 5)
-        assert await made.usage(known, MONTH) == Usage()
+        assert await made.used(known) == 0
         assert await made.find(key) == known
         disk.make_room()
         assert await made.count(known, MONTH, 5)
-        assert await made.usage(known, MONTH) == Usage(1, 5)
+        assert await made.used(known) == 5
 
 
 async def test_what_cannot_be_given_back_does_not_hide_what_failed(

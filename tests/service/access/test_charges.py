@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
+from service.access.async_key_store import this_month
 from service.access.charges import Caller, Streamed, StreamSigner
 from service.access.control import AccessControl
-from service.access.key_store import KeyLimits, KeyStore, Usage, this_month
+from service.access.key_store import KeyLimits, KeyStore
 from service.errors import (
     CallerLeft,
     DeadlineExceeded,
@@ -51,7 +52,7 @@ class Keyed(NamedTuple):
     caller: Caller
     path: Path
 
-    def usage(self) -> Usage:
+    def usage(self) -> int:
         assert self.caller.key is not None
         with closing(KeyStore(self.path)) as file:
             return file.usage(self.caller.key, this_month())
@@ -91,7 +92,7 @@ async def test_an_answer_that_the_server_failed_costs_nothing(keyed: Keyed, erro
         with pytest.raises(type(error)):
             await fail(caller)
         assert await access.characters_used(caller) == (CHARACTERS if paid else 0)
-    assert keyed.usage() == (Usage(1, CHARACTERS) if paid else Usage())
+    assert keyed.usage() == (CHARACTERS if paid else 0)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +122,14 @@ async def test_a_stream_costs_what_its_caller_has_or_can_resume(
         async with keyed.access.charged(keyed.caller, CHARACTERS, stream=stream) as charge:
             for each in (error, EngineFailed("died"), CallerLeft()):
                 await charge.end(each, sent)
-                assert keyed.usage() == Usage(before.requests + bool(paid), before.characters + paid)
+                assert keyed.usage() == before + paid
 
 
 async def test_what_is_given_back_is_given_back_once(keyed: Keyed) -> None:
     access, caller = keyed.access, keyed.caller
     async with access.charged(caller, CHARACTERS), access.charged(caller, CHARACTERS, stream=STREAM) as charge:
         await asyncio.gather(*(charge.give_back() for _ in range(3)), charge.end(EngineFailed("died"), 4))
-    assert keyed.usage() == Usage(1, CHARACTERS)
+    assert keyed.usage() == CHARACTERS
 
 
 async def _resume(access: AccessControl, caller: Caller, signature: str, name: str = "text") -> tuple[int, str]:
@@ -143,7 +144,7 @@ async def test_a_resumption_with_the_signature_is_free_and_keeps_it(keyed: Keyed
     assert [await keyed.resume(signature) for _ in range(30)] == [(0, signature)] * 30
     async with keyed.access.charged(keyed.caller, CHARACTERS, stream=Streamed("text", 60.0, signature)) as charge:
         await charge.end(EngineFailed("died"), 4)
-    assert keyed.usage() == Usage(1, CHARACTERS), "what cost nothing is not given back"
+    assert keyed.usage() == CHARACTERS, "what cost nothing is not given back"
 
 
 async def test_it_expires_five_minutes_after_the_deadline_however_often_it_is_used(

@@ -181,9 +181,13 @@ async def test_streams_are_limited_while_they_are_open(opened: Open, refusals: l
     caller = await access.admit(None, "192.0.2.1")
     with access.stream(caller):
         with access.stream(caller):
-            with pytest.raises(RateLimited, match="too many streams: the limit is 2 at once"):
-                access.stream(caller)
-            access.stream(await access.admit(None, "192.0.2.2"))
+            with (
+                pytest.raises(RateLimited, match="too many streams: the limit is 2 at once"),
+                access.stream(caller),
+            ):
+                pass
+            with access.stream(await access.admit(None, "192.0.2.2")):
+                pass
         with access.stream(caller):
             pass
     assert refusals == ["streams"]

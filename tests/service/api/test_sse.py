@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from starlette.types import Message
 
-from service.access.charges import Caller, Charge, Meter, Streamed
+from service.access.async_key_store import AsyncKeyStore
+from service.access.charges import Caller, Charge, Streamed
 from service.access.control import AccessControl
 from service.access.key_store import KeyLimits
-from service.access.key_store import Usage as Counted
 from service.api.sse import EventEncoder, TranslationStream, encode
 from service.api.translate_request import AnswerShape, answer
 from service.errors import DeadlineExceeded, EngineFailed, NotReady
@@ -32,7 +32,7 @@ from service.translation.events import (
 from service.translation.translation import Translation
 from tests.panics import PanicException
 
-FREE = Charge(Meter(None), Caller("somebody", KeyLimits()), "2026-01", Counted(), None)
+FREE = Charge(AsyncKeyStore(None), Caller("somebody", KeyLimits()), "2026-01", 0, None)
 EVENTS: list[Event] = [
     Started("x", "en", "fr"),
     TokenGenerated(0, 0, "Oui\u2028\n", -0.5),
