@@ -5,7 +5,6 @@ A file is written whole and never changes: no reader sees half a file, and its c
 
 import logging
 import os
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ MOST_GLOSSARIES: Final = 1000
 """Limit for each owner."""
 _IN_MEMORY: Final = 32
 _PRIVATE: Final = 0o600
-_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,14 +151,7 @@ class GlossaryStore:
 
     def find(self, identifier: str, owner: str | None) -> Description:
         """Find a glossary by its id, or by a unique name. Raises `UnknownGlossary`."""
-        if self._directory is not None and _ID.fullmatch(identifier):
-            known = self._description(identifier) if self._path(identifier).exists() else None
-            if known is not None and known.owner == owner and known.collection is None:
-                return known
-        named = [each for each in self.all(owner) if each.name == identifier]
-        if len(named) != 1:
-            raise UnknownGlossary("several have this name: use an id" if named else "no glossary has this id or name")
-        return named[0]
+        return _named(identifier, self.all(owner))[0]
 
     def entries(self, identifier: str, owner: str | None) -> dict[str, str]:
         """Read the entries of a glossary. Raises `UnknownGlossary` and `DamagedGlossary`."""
@@ -187,13 +178,10 @@ class GlossaryStore:
         The id of a part is accepted, too. Raises `UnknownGlossary`, and `InvalidRequest` if there is none for these
         languages.
         """
-        parts = [each for each in self.parts(owner) if identifier in (each.id, each.collection_id, each.name)]
-        exact = [each for each in parts if identifier in (each.id, each.collection_id)]
-        if len({each.collection_id for each in exact or parts}) != 1:
-            raise UnknownGlossary("several have this name: use an id" if parts else "no glossary has this id or name")
-        fitting = [each for each in exact or parts if (each.source, each.target) == (source, target)]
+        parts = _named(identifier, self.parts(owner))
+        fitting = [each for each in parts if (each.source, each.target) == (source, target)]
         if not fitting:
-            pairs = " and ".join(sorted({f"{each.source}-{each.target}" for each in exact or parts}))
+            pairs = " and ".join(sorted({f"{each.source}-{each.target}" for each in parts}))
             # DeepL's words: its clients recognise this error by them.
             raise InvalidRequest(
                 "glossary_id", f"No dictionary found for language pair {source}-{target}; it has {pairs}"
@@ -252,6 +240,15 @@ class GlossaryStore:
     def _path(self, identifier: str) -> Path:
         assert self._directory is not None
         return self._directory / f"{identifier}.json"
+
+
+def _named(identifier: str, known: Sequence[Description]) -> Sequence[Description]:
+    """Return the parts of a collection by its id or one of theirs, or by a unique name. Raises `UnknownGlossary`."""
+    found = [each for each in known if identifier in (each.id, each.collection_id)]
+    found = found or [each for each in known if each.name == identifier]
+    if len({each.collection_id for each in found}) != 1:
+        raise UnknownGlossary("several have this name: use an id" if found else "no glossary has this id or name")
+    return found
 
 
 def _open_private(path: str, flags: int) -> int:
