@@ -84,7 +84,7 @@ def build_service(settings: Settings, zygote: Zygote | None = None) -> ServiceCo
     except OSError as error:
         raise UnusableSettingError(f"suggestions: {error}") from None
     memory = translation_memory(settings.memory)
-    translator = Translator(lambda: library.routes, limits_of(settings), memory)
+    translator = Translator(library, limits_of(settings), memory if settings.memory else None)
     limits = DocumentLimits(max_bytes=settings.max_document_bytes)
     jobs = DocumentJobs(translator, settings.documents, limits, settings.max_documents)
     live = LiveSessions(translator, LiveObserver(metrics.live_updated, metrics.live_overtaken, metrics.live_opened))

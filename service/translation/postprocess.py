@@ -10,7 +10,6 @@ from model.tokenizer import Detokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
-from service.text.quotation_marks import OpeningMarks
 from service.text.segment import STAND_IN, Aligned, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
@@ -19,6 +18,8 @@ from service.translation.preprocess import EncodedSegment, PivotSentence
 _LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
 _FINAL_SIGNS: Final = re.compile(r"[^\w\s.,;:!?…)]+$")
 _APOSTROPHES: Final = ("'", "’")
+_QUOTATION_MARKS: Final = frozenset('"“”„«»')
+_OPENS_AFTER: Final = frozenset(" \u00a0([")
 
 
 class StreamingPostprocessor:
@@ -203,3 +204,33 @@ def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> Pi
         terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
         start = terms[-1].end
     return PivotSentence(text, terms)
+
+
+class OpeningMarks:
+    """Removes spaces behind straight marks that open a quotation, from a translation that comes in parts.
+
+    A model that reads « Suivant » may write " Next" for "Next".
+    """
+
+    def __init__(self, sentence: str) -> None:
+        self.is_needed = not _QUOTATION_MARKS.isdisjoint(sentence)
+        """False if the sentence that is translated has no such marks."""
+        self._is_open = False
+        self._before = "  "
+        """The last two characters."""
+
+    def push(self, text: str) -> str:
+        """Return the next part of the text without such spaces."""
+        if not self.is_needed:
+            return text
+        kept = []
+        for character in text:
+            if self._is_open and self._before[1] == '"' and character == " ":
+                continue
+            if character == '"':
+                # 12" and 12 " are no quotations.
+                opens = self._before[1] in _OPENS_AFTER and not self._before[0].isdigit()
+                self._is_open = opens and not self._is_open
+            self._before = self._before[1] + character
+            kept.append(character)
+        return "".join(kept)

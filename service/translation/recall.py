@@ -13,12 +13,12 @@ _LONGEST_ENTRY: Final = 2_000
 """Characters of a text that is looked up as a whole, before it is split."""
 
 
-def remembering(encode: Encode, memory: TranslationMemory | None, route: Route, options: TranslationOptions) -> Encode:
+def remembering(encode: Encode, memory: TranslationMemory, route: Route, options: TranslationOptions) -> Encode:
     """Return `encode` with a lookup of each sentence, and of a short text as a whole: entries may have several.
 
-    It is `encode` itself where a request has no memory: what is inspected or continued needs a model's own words.
+    It is `encode` itself for what is inspected or continued, which needs a model's own words.
     """
-    if memory is None or not memory.has(options.caller) or options.target_prefix or options.inspect != Inspect():
+    if options.target_prefix or options.inspect != Inspect():
         return encode
     asked = options.caller, route.first.direction.source, route.last.direction.target
 

@@ -89,15 +89,12 @@ class Translation:
         self.characters_sent = 0
         """Characters of the sentences whose translation `events` has begun to yield."""
 
-    def begin(self, work: Callable[[], Work], missing: Sequence[RemoteModel]) -> None:
-        """Make and begin the work, after missing models have been fetched: then `events` raises the errors of both."""
-        if not missing:
-            self._begin(work())
-            return
+    def fetch(self, missing: Sequence[RemoteModel], work: Callable[[], Work]) -> None:
+        """Make and begin the work after missing models have been fetched; `events` raises the errors of all that."""
         self._missing = missing
         self._fetching = in_background(self._fetch(work))
 
-    def _begin(self, work: Work) -> None:
+    def begin(self, work: Work) -> None:
         """Keep the models in service, and submit the first segments. Raises the errors of preparing those."""
         self._models = work.models
         for model in self._models:
@@ -106,7 +103,7 @@ class Translation:
 
     async def _fetch(self, work: Callable[[], Work]) -> None:
         await asyncio.gather(*(model.fetch() for model in self._missing))
-        self._begin(work())
+        self.begin(work())
 
     @property
     def is_in_preparation(self) -> bool:
@@ -192,7 +189,7 @@ class Translation:
         """Yield the events of all segments as they arrive, and () each time that there are no more for the moment."""
         options = self._options
         while current := await self._next():
-            sent = self.characters_sent + len(current.first.encoded.segment.text)
+            sent = self.characters_sent + len(current.encoded.segment.text)
             if not current.is_handed_over:
                 yield ()
             for submitted in await current.final_segments():

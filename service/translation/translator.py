@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from model.checkpoint_config import Direction
 from service.errors import InvalidRequest, NotReady, QueueFull, TooLong, UnknownLanguage
@@ -17,7 +17,7 @@ from service.text.markup.tokenizer import text_sample
 from service.text.pivot_glossary import pivot_finders
 from service.translation.events import Started
 from service.translation.options import Limits, TranslationOptions
-from service.translation.preprocess import EncodedSegment, Preprocessor, copied
+from service.translation.preprocess import Encode, EncodedSegment, Preprocessor, copied
 from service.translation.recall import remembering
 from service.translation.translation import Translation, Work
 from service.translation.window import FirstTokenPriority, SegmentWindow
@@ -45,13 +45,18 @@ class FieldNames(NamedTuple):
     """Converts a language code to the caller's spelling."""
 
 
+class Models(Protocol):
+    """The models that are offered, which come and go."""
+
+    routes: Routes
+
+
 class Translator:
     """Sends requests to the models that can translate them."""
 
-    def __init__(self, routes: Callable[[], Routes], limits: Limits, memory: TranslationMemory | None = None) -> None:
-        """`routes` is called with every request, as models come and go."""
+    def __init__(self, models: Models, limits: Limits, memory: TranslationMemory | None = None) -> None:
+        self._models = models
         self._memory = memory
-        self._routes = routes
         self.limits = limits
         self._priority = FirstTokenPriority()
         # A single thread: each one more would take its turn between two turns of the event loop.
@@ -63,18 +68,18 @@ class Translator:
     def directions(self) -> Sequence[Direction]:
         """All directions, one or more; raises `NotReady` if there are none."""
         self._targets()
-        return self._routes().directions
+        return self._models.routes.directions
 
     @property
     def languages(self) -> Mapping[str, frozenset[str]]:
         """The targets of each language, including itself (copied). Raises `NotReady` if there are none."""
         targets = self._targets()
-        return {each: targets.get(each, frozenset()) | {each} for each in self._routes().languages}
+        return {each: targets.get(each, frozenset()) | {each} for each in self._models.routes.languages}
 
     @property
     def downloadable(self) -> Mapping[str, frozenset[str]]:
         """The targets of each language whose models are downloaded at the first request."""
-        return self._routes().downloadable
+        return self._models.routes.downloadable
 
     def start(
         self,
@@ -94,21 +99,25 @@ class Translator:
         self._check(texts, options, names)
         detected = [self._detect(text, target, options, names) for text in texts] if source == AUTOMATIC else []
         sources = [each.language for each in detected] or [source] * len(texts)
-        plans = {each: self._routes().plan(each, target) for each in set(sources)}
+        plans = {each: self._models.routes.plan(each, target) for each in set(sources)}
         is_long = sum(map(len, texts)) > _LONG_CHARACTERS
         if is_long and sum(each.is_in_preparation for each in self.running) >= _MOST_IN_PREPARATION:
             raise QueueFull("too many requests are waiting; try again in a moment")
         pivots = [plans[each].pivot for each in sources] if any(each.pivot for each in plans.values()) else ()
         missing = list(dict.fromkeys(model for plan in plans.values() for model in plan.missing))
         # The search for matches takes longer than a step of the event loop may.
-        is_searched = options.shows_matches and self._memory is not None and self._memory.has(options.caller)
+        is_searched = options.shows_matches and self._memory_of(options.caller) is not None
         executor = self._executor if is_long or is_searched else None
         first = next(iter(sources), source)
         started = Started(request_id, first, target, detected, pivots)
         window = SegmentWindow(options, self.limits, executor, self._priority)
         translation = Translation(started, len(texts), options, window, self.running.discard)
         try:
-            translation.begin(partial(self._work, texts, sources, target, options), missing)
+            work = partial(self._work, texts, sources, target, options)
+            if missing:
+                translation.fetch(missing, work)
+            else:
+                translation.begin(work())
         except BaseException:
             translation.close()
             raise
@@ -117,16 +126,15 @@ class Translator:
 
     def _work(self, texts: Sequence[str], sources: Sequence[str], target: str, options: TranslationOptions) -> Work:
         """Make the work of a request. Raises `InvalidRequest`, `QueueFull` and `NotReady`."""
-        found = {each: self._routes().find(each, target) for each in set(sources)}
+        found = {each: self._models.routes.find(each, target) for each in set(sources)}
         routes = {each: route for each, route in found.items() if route is not None}
         if any(each not in routes and each != target and not options.copies_foreign for each in found):
             raise NotReady("a model of this direction has just been unloaded; try again")
         _admit(routes.values(), options)
         preprocessors = {each: _preprocessor(route, options) for each, route in routes.items()}
-        encoders = {
-            each: remembering(preprocessors[each].encode, self._memory, route, options)
-            for each, route in routes.items()
-        }
+        encoders: dict[str, Encode] = {each: preprocessor.encode for each, preprocessor in preprocessors.items()}
+        if (memory := self._memory_of(options.caller)) is not None:
+            encoders = {each: remembering(encode, memory, routes[each], options) for each, encode in encoders.items()}
         segments: Iterator[EncodedSegment] = chain.from_iterable(
             encoders.get(source, copied)(index, text)
             for index, (source, text) in enumerate(zip(sources, texts, strict=True))
@@ -137,10 +145,14 @@ class Translator:
             segments = preprocessors[sources[0]].with_target_prefix(segments)
         return Work(segments, {model for route in routes.values() for model in route.models})
 
+    def _memory_of(self, caller: str) -> TranslationMemory | None:
+        """Return the translation memory, if it has units for a caller."""
+        return self._memory if self._memory is not None and self._memory.has(caller) else None
+
     async def route(self, source: str, target: str) -> Route:
         """Return the route between two of the models' codes, after fetching what it lacks. Raises `NotReady`."""
-        await asyncio.gather(*(model.fetch() for model in self._routes().plan(source, target).missing))
-        if (route := self._routes().find(source, target)) is None:
+        await asyncio.gather(*(model.fetch() for model in self._models.routes.plan(source, target).missing))
+        if (route := self._models.routes.find(source, target)) is None:
             raise NotReady("a model of this direction has just been unloaded; try again")
         return route
 
@@ -156,7 +168,7 @@ class Translator:
         and `NotReady` if there are no models.
         """
         known = self._targets()
-        languages = self._routes().languages
+        languages = self._models.routes.languages
         itself = None if source is None else match_code(source, languages)
         if itself is not None and match_code(target, languages) == itself:
             return itself, itself
@@ -178,7 +190,7 @@ class Translator:
     def detect(self, text: str) -> list[Detected]:
         """Return the known languages that a text may be in, one or more, the most probable first."""
         sources = self._targets()
-        ranked = rank_languages(text, self._routes().languages)
+        ranked = rank_languages(text, self._models.routes.languages)
         # Without evidence, any language that can be translated.
         return [each for each in ranked if each.confidence] or [each for each in ranked if each.language in sources][:1]
 
@@ -200,7 +212,7 @@ class Translator:
         options let it be copied.
         """
         targets = self._targets()
-        languages = self._routes().languages
+        languages = self._models.routes.languages
         sample = text_sample(text, SAMPLE_CHARACTERS) if options.is_html or options.xml else text
         ranked = rank_languages(sample, languages)
         possible = next((each for each in ranked if target in targets.get(each.language, ())), None)
@@ -226,7 +238,7 @@ class Translator:
 
     def _targets(self) -> Mapping[str, frozenset[str]]:
         """Return the targets of each source language; raises `NotReady` if there are none."""
-        if not (targets := self._routes().targets):
+        if not (targets := self._models.routes.targets):
             raise NotReady("no model is loaded")
         return targets
 

@@ -58,40 +58,33 @@ class FirstTokenPriority:
                 await self._none_waiting.wait()
 
 
-class SubmittedSegment(NamedTuple):
+class SegmentInFlight(NamedTuple):
     """A segment submitted to an engine, or copied."""
 
     encoded: EncodedSegment
     reader: Reader | None
     is_cut: bool = False
     """True if the first model's translation was cut at its maximum length."""
-
-
-class SegmentInFlight(NamedTuple):
-    """A segment on its way through one model; on a pivot route, through two."""
-
-    first: SubmittedSegment
-    second: asyncio.Task[Sequence[SubmittedSegment]] | None
+    second: "asyncio.Task[Sequence[SegmentInFlight]] | None" = None
     """Hands the first model's translation over to the second model, or puts the terms of a glossary into it."""
 
     @property
     def source(self) -> tuple[int, int]:
         """The span of its sentence in the text; both models' segments of a pivot route have the first one's."""
-        encoded = self.first.encoded
-        return encoded.offset, encoded.offset + len(encoded.segment.source_sentence)
+        return self.encoded.offset, self.encoded.offset + len(self.encoded.segment.source_sentence)
 
     @property
     def is_handed_over(self) -> bool:
         """True if `final_segments` returns at once."""
         return self.second is None or self.second.done()
 
-    async def final_segments(self) -> Sequence[SubmittedSegment]:
+    async def final_segments(self) -> "Sequence[SegmentInFlight]":
         """Return the segments whose translations are sent; raises the error of the first model."""
-        return [self.first] if self.second is None else await self.second
+        return [self] if self.second is None else await self.second
 
     def readers(self) -> Iterator[Reader]:
         """Yield the readers of both models' translations, as far as there are any yet."""
-        second, known = self.second, [self.first]
+        second, known = self.second, [self]
         if second is not None and second.done() and not second.cancelled() and second.exception() is None:
             known += second.result()
         return (each.reader for each in known if each.reader is not None)
@@ -232,14 +225,14 @@ class SegmentWindow:
         for encoded in prepared:
             first = self._submit(encoded)
             second = self._second_step(first)
-            self._ahead.append(SegmentInFlight(first, None if second is None else in_background(second)))
+            self._ahead.append(first if second is None else first._replace(second=in_background(second)))
         if self.is_in_preparation:
             self.is_in_preparation = False
             self.is_long = self._options.is_background or len(self._ahead) == self._size
             if self.source_tokens and not self._options.is_background:
                 self._priority.expect(self)
 
-    def _submit(self, encoded: EncodedSegment, *, is_cut: bool = False) -> SubmittedSegment:
+    def _submit(self, encoded: EncodedSegment, *, is_cut: bool = False) -> SegmentInFlight:
         self.source_tokens += len(encoded.source_ids)
         options = self._options if encoded.then is None else self._options.of_first()
         reader = (
@@ -248,9 +241,9 @@ class SegmentWindow:
             else None
         )
         self.first = self.first or reader
-        return SubmittedSegment(encoded, reader, is_cut)
+        return SegmentInFlight(encoded, reader, is_cut)
 
-    def _second_step(self, first: SubmittedSegment) -> Coroutine[Any, Any, Sequence[SubmittedSegment]] | None:
+    def _second_step(self, first: SegmentInFlight) -> Coroutine[Any, Any, Sequence[SegmentInFlight]] | None:
         """Return what is done with the first translation, if it is not the last one."""
         if first.reader is None:
             return None
@@ -258,7 +251,7 @@ class SegmentWindow:
             return self._hand_over(first)
         return self._write_terms(first) if first.encoded.glossary_terms else None
 
-    async def _write_terms(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+    async def _write_terms(self, first: SegmentInFlight) -> list[SegmentInFlight]:
         """Put the terms of a glossary into the free translation.
 
         The model reads placeholders instead of terms that have no place there.
@@ -274,7 +267,7 @@ class SegmentWindow:
             other = self._submit(with_placeholders(encoded, error.numbers))
             return await self._write_terms(other) if other.encoded.glossary_terms else [other]
 
-    async def _hand_over(self, first: SubmittedSegment) -> list[SubmittedSegment]:
+    async def _hand_over(self, first: SegmentInFlight) -> list[SegmentInFlight]:
         """Submit the first model's translation to the second model."""
         encoded, reader = first.encoded, first.reader
         assert reader is not None

@@ -11,7 +11,7 @@ from service.registry.routing import Routes
 from service.registry.served_model import ServedModel
 from service.supervisor.pool import EnginePool
 from service.translation.translator import Translator
-from tests.service.translation.noted import LIMITS, NotedPool, Of
+from tests.service.translation.noted import LIMITS, NotedPool, Of, Offered
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def translator_of(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool) ->
         prompted = Tokenizer(tokenizer.files, Prompt(text_prefix="{source}: "))
         checkpoint = CheckpointConfig(directions=pairs, model=config.model_copy(update={"max_positions": 96}))
         routes = Routes([ServedModel("model", checkpoint, prompted, cast(EnginePool, pool))])
-        return Translator(lambda: routes, LIMITS)
+        return Translator(Offered(routes), LIMITS)
 
     return made
 

@@ -1,9 +1,11 @@
 """An engine that only records its requests."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from service.engine.generation_request import GenerationRequest
 from service.engine.messages import TokenReport
+from service.registry.routing import Routes
 from service.supervisor.generation import Generation, Reader
 from service.translation.options import Limits
 from service.translation.translator import Translator
@@ -15,6 +17,11 @@ LIMITS = Limits(
     max_beam_size=4,
     timeout_seconds=10,
 )
+
+
+@dataclass
+class Offered:
+    routes: Routes
 
 
 class NotedPool:

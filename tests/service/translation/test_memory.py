@@ -19,7 +19,7 @@ from service.text.glossary import Glossary
 from service.translation.events import Finished, SegmentFinished, TokenGenerated
 from service.translation.options import TranslationOptions
 from service.translation.translator import Translator
-from tests.service.translation.noted import LIMITS, NotedPool
+from tests.service.translation.noted import LIMITS, NotedPool, Offered
 
 UNITS = "A <b>cat</b>.\tUn <b>matou</b>.\nOne. Two.\tUn, deux.\n"
 
@@ -35,7 +35,7 @@ def translator(config: ModelConfig, tokenizer: Tokenizer, pool: NotedPool, tmp_p
     files = sorted(tmp_path.glob("*.tsv"))
     memory = TranslationMemory({"": files}, lambda path: read_units(path, UnitReport()))
     memory.load()
-    return Translator(lambda: routes, LIMITS, memory)
+    return Translator(Offered(routes), LIMITS, memory)
 
 
 @pytest.mark.parametrize(

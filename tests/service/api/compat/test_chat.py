@@ -14,7 +14,7 @@ from service.registry.model_version import FetchProgress, RemoteModel
 from service.registry.routing import Routes
 from service.translation.events import ModelLoading, TokenGenerated
 from service.translation.translator import Translator
-from tests.service.translation.noted import LIMITS
+from tests.service.translation.noted import LIMITS, Offered
 
 
 async def _fetch() -> None:
@@ -25,7 +25,7 @@ async def _fetch() -> None:
 def translator() -> Translator:
     pairs = [Direction(source="en", target="fr"), Direction(source="en", target="pt-BR")]
     routes = Routes(remote=[RemoteModel("model", pairs, True, _fetch, lambda: FetchProgress("remote", None))])
-    return Translator(lambda: routes, LIMITS)
+    return Translator(Offered(routes), LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.quotation_marks import OpeningMarks
+from service.translation.postprocess import OpeningMarks
 
 
 @pytest.mark.parametrize(
