@@ -1,10 +1,12 @@
-"""Requests to an engine from flat arguments, so that a test names only the fields that it is about."""
+"""Requests to an engine from flat arguments, so that a test names only the fields that it is about; their tokens."""
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec.structs import fields, replace
 
 from service.engine.generation_request import GenerationRequest, Prompt, Sampling, Search
+from service.engine.messages import StepReport, TokenReport
+from service.supervisor.engine_requests import EngineRequests
 from service.supervisor.generation import Generation, Reader
 
 _GREEDY: Final = Sampling()
@@ -29,13 +31,15 @@ def changed(request: GenerationRequest, **changes: Any) -> GenerationRequest:
     return request
 
 
-class Taker(Protocol):
-    def take(self, generation: Generation) -> None: ...
-
-
-def submitted(engine: Taker, request: GenerationRequest) -> Reader:
+def submitted(requests: EngineRequests, request: GenerationRequest) -> Reader:
     """Hand a new request to one replica, without a pool; return its reader."""
     generation = Generation(request)
     reader = generation.add_reader()
-    engine.take(generation)
+    requests.take(generation)
     return reader
+
+
+def all_tokens(report: StepReport) -> list[TokenReport]:
+    """Return a report for each token of a block, also of plain requests."""
+    runs = [each for request_id, run in report.block.runs() for each in run.reports(request_id)]
+    return [*report.tokens, *runs]

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from service.engine.channel import Frames, SocketChannel, frame
-from service.engine.messages import EngineOptions, Failed, Forked, Loaded
+from service.engine.messages import EngineOptions, Failed, Forked, Frames, Loaded, frame
 from service.process import logs
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def main() -> int:
     _become("engine")
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     gc.enable()
-    return serve(model, replica.number, SocketChannel(replica.channel))
+    return serve(model, replica.number, replica.channel)
 
 
 def _load(control: socket.socket, lenders: "Lenders | None") -> "LoadedModel":

@@ -180,17 +180,6 @@ def _steps_ahead(group: Sequence[Row]) -> int:
     return min(row.steps_ahead for row in group) if len(group) == group[-1].request.search.beam.size else 0
 
 
-class StepTokens(NamedTuple):
-    """The tokens of the plain rows in a block."""
-
-    tokens: Tensor
-    """int64 `[steps, rows]`."""
-    logprobs: Tensor
-    """float32 `[steps, rows]`."""
-    counts: Tensor
-    """The number of tokens of each row; numbers after them mean nothing: int64 `[rows]`."""
-
-
 class PlainTensors:
     """A `PlainTable` as tensors, which share its memory."""
 
@@ -213,15 +202,16 @@ class PlainTensors:
         sampling = (temperatures, own[Column.TOP_K], self._top_ps[places], own[Column.SEED])
         return PlainQueries(queries, PlainRows(rooms, *sampling))
 
-    def advance(self, slots: list[int], scores: StepTokens) -> PlainProgress:
-        """Continue the requests in `slots` by the tokens of their rows."""
+    def advance(self, slots: list[int], scores: StepScores) -> PlainProgress:
+        """Continue the requests in `slots` by the tokens of their rows, which are the last ones."""
         if not slots:
             return PlainProgress(NO_TOKENS, [], [])
+        ids, logprobs = scores.tokens[:, -len(slots) :], scores.logprobs[:, -len(slots) :]
         tokens = BlockTokens(
-            len(scores.tokens),
-            array("i", _bytes_of(scores.tokens.T, torch.int32)),
-            array("f", _bytes_of(scores.logprobs.T, torch.float32)),
-            bool(scores.logprobs.isnan().any()),
+            len(ids),
+            array("i", _bytes_of(ids.T, torch.int32)),
+            array("f", _bytes_of(logprobs.T, torch.float32)),
+            bool(logprobs.isnan().any()),
         )
         return self._table.advance(slots, scores.counts.tolist(), tokens)
 

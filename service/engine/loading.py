@@ -1,6 +1,7 @@
 """Loading of a checkpoint, and serving it in an engine process, which is a fork of the process that has loaded it."""
 
 import logging
+import socket
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +12,7 @@ from model.checkpoint import load_model, load_shortlist
 from model.config import ModelConfig
 from model.shortlist import Shortlist
 from model.transformer import Transformer
-from service.engine.channel import SocketChannel
-from service.engine.loop import EngineLoop
+from service.engine.loop import EngineLoop, SocketChannel
 from service.engine.messages import EngineOptions, Failed, Ready
 from service.engine.modes import Mode, device_of, mode_on
 from service.engine.runner import CppRunner, DeviceLost, Runner
@@ -39,7 +39,8 @@ class LoadedModel(NamedTuple):
         device = device_of(self.options.device, replica)
         torch.set_num_threads(self.options.threads)
         if isinstance(self.content, Transformer):
-            return _runner(self.mode, self.content.to(device), self.options, self.shortlist), device
+            model = self.content.to(device)
+            return self.mode.build_runner(model, self.options.slots, self.options.max_length, self.shortlist), device
         return self.content, device
 
 
@@ -64,18 +65,16 @@ def load(options: EngineOptions, lenders: Lenders | None) -> LoadedModel:
     shortlist = load_shortlist(checkpoint) if options.uses_shortlist else None
     config = model.config
     parameters = sum(p.numel() for p in model.parameters())
-    content = _runner(mode, model, options, shortlist) if device.type == "cpu" else model
+    content: Runner | Transformer = model
+    if device.type == "cpu":
+        content = mode.build_runner(model, options.slots, options.max_length, shortlist)
     lending = lending_among(options, lenders) if isinstance(content, CppRunner) else None
     return LoadedModel(options, config, parameters, mode, shortlist, content, lending)
 
 
-def _runner(mode: Mode, model: Transformer, options: EngineOptions, shortlist: Shortlist | None) -> Runner:
-    return mode.build_runner(model, options.slots, options.max_length, shortlist)
-
-
-def serve(model: LoadedModel, replica: int, channel: SocketChannel) -> int:
-    """Report readiness and run until the HTTP process closes the channel; return the process's exit status."""
-    options = model.options
+def serve(model: LoadedModel, replica: int, end: socket.socket) -> int:
+    """Report readiness and run until the HTTP process closes the socket; return the process's exit status."""
+    options, channel = model.options, SocketChannel(end)
     try:
         runner, device = model.on_device(replica)
     except RuntimeError as error:

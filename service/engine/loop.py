@@ -1,11 +1,13 @@
 """The engine's loop: take commands, run a block of steps, report. One thread, apart from those within an operator."""
 
 import logging
+import select
+import socket
 import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from msgspec.structs import replace
+import msgspec
 
 from service.engine.batching import (
     ONE_STEP,
@@ -13,11 +15,10 @@ from service.engine.batching import (
     PlainTensors,
     StepBatch,
     StepScores,
-    StepTokens,
     source_batch,
     step_batch,
 )
-from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, StepStats, Submit
+from service.engine.messages import Admitted, Cancel, Command, Frames, Report, StepReport, StepStats, Submit, frame
 from service.engine.runner import DeviceLost, Runner
 from service.engine.scheduler import Plan, Running, Scheduler
 from service.engine.sequences.plain import PlainProgress
@@ -31,6 +32,7 @@ LONG_BLOCK: Final = Block(32, 0.002)
 SHORT_BLOCK: Final = Block(4, 0.0005)
 """Limits of a block while a first token is due or a request waits for a slot: longer ones leave slots empty longer."""
 
+_READ_BYTES: Final = 1 << 16
 
 OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
 """Python's default of 700 is less than one step of beams has: hypotheses are many objects that live for some steps,
@@ -47,6 +49,29 @@ class Channel(Protocol):
     def send(self, report: Report) -> None: ...
 
 
+class SocketChannel:
+    """The engine's end of a stream socket. No thread: a busy one would slow every step."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._frames = Frames()
+        self._decoder = msgspec.msgpack.Decoder(Command)
+
+    def receive(self, *, wait: bool) -> list[Command] | None:
+        """Return as `Channel` does."""
+        commands: list[Command] = []
+        while select.select([self._socket], [], [], None if wait and not commands else 0)[0]:
+            data = self._socket.recv(_READ_BYTES)
+            if not data:
+                return None
+            commands += map(self._decoder.decode, self._frames.feed(data))
+        return commands
+
+    def send(self, report: Report) -> None:
+        """Blocks while the HTTP process does not read, which is the backpressure we want. Raises ConnectionError."""
+        self._socket.sendall(frame(report))
+
+
 class EngineLoop:
     """Runs until the channel closes; raises `DeviceLost`."""
 
@@ -56,7 +81,7 @@ class EngineLoop:
         self._runner = runner
         self._channel = channel
         self._submitted_at: dict[int, float] = {}
-        self._measured = _Measured()
+        self._began = self._decoding_since = 0.0
 
     def run(self) -> None:
         while (commands := self._channel.receive(wait=not self._scheduler.has_work)) is not None:
@@ -66,7 +91,7 @@ class EngineLoop:
                 self.step()
             elif commands:
                 # All were cancelled: without a report, the gauges would show the last step for ever.
-                self._channel.send(StepReport([], self._stats()))
+                self._channel.send(StepReport([], StepStats(self._scheduler.slots_used)))
 
     def step(self) -> None:
         """Schedule, encode, decode, choose, update: every running request advances, or the step's own fail."""
@@ -77,8 +102,8 @@ class EngineLoop:
             self._encode(plan.admitted)
             batch = self._batch(plan, groups)
             scores = self._runner.decode(batch)
-            steps = select_tokens(groups, batch, scores)
-            plain = self._advance_plain(plan.plain, scores)
+            steps = select_tokens(groups, batch, scores) if groups else []
+            plain = self._plain.advance(plan.plain, scores)
         except DeviceLost:
             raise
         except Exception:
@@ -88,26 +113,19 @@ class EngineLoop:
         self._channel.send(report)
 
     def _announce(self, admitted: Sequence[Running]) -> None:
-        self._measured.begin()
+        self._began = self._decoding_since = now = time.monotonic()
         if admitted:
-            ids, now = [each.request_id for each in admitted], time.monotonic()
+            ids = [each.request_id for each in admitted]
             self._channel.send(Admitted(ids, [now - self._submitted_at.pop(each) for each in ids]))
 
     def _encode(self, admitted: Sequence[Running]) -> None:
         if admitted:
             self._runner.prefill(source_batch(admitted))
-            self._measured.end_encoding()
+            self._decoding_since = time.monotonic()
 
     def _batch(self, plan: Plan, groups: Sequence[Sequence[Row]]) -> StepBatch:
         copies = [copy for each in plan.running for copy in each.sequence.copies()]
         return step_batch(groups, copies, self._scheduler.bos_id, self._plain.queries(plan.plain), self._block(plan))
-
-    def _advance_plain(self, slots: list[int], scores: StepScores) -> PlainProgress:
-        """Continue the plain requests, whose rows are the last ones."""
-        first = scores.tokens.shape[1] - len(slots)
-        return self._plain.advance(
-            slots, StepTokens(scores.tokens[:, first:], scores.logprobs[:, first:], scores.counts)
-        )
 
     def _fail(self, plan: Plan) -> StepReport:
         """End the requests of a step that failed, out of memory or by a bad index, but not the engine.
@@ -116,14 +134,22 @@ class EngineLoop:
         """
         logger.exception("step failed", extra={"requests": len(plan.running) + len(plan.plain)})
         failed = self._scheduler.fail(plan)
-        return StepReport([], self._stats(), failed)
+        return StepReport([], StepStats(self._scheduler.slots_used), failed)
 
     def _update(self, plan: Plan, scores: StepScores, steps: list[Steps], plain: PlainProgress) -> StepReport:
-        stats = self._measured.stats(plan.admitted, scores)
+        count, batch_rows = scores.tokens.shape
+        decode_seconds = time.monotonic() - self._decoding_since
         self._scheduler.end(plain.ended)
         failed = self._scheduler.end(plain.failed)
         progress = self._scheduler.update(plan, steps)
-        stats = replace(stats, slots_used=self._scheduler.slots_used)
+        stats = StepStats(
+            self._scheduler.slots_used,
+            batch_rows=batch_rows,
+            steps=count,
+            source_tokens=sum(len(each.request.prompt.source_ids) for each in plan.admitted),
+            encode_seconds=self._decoding_since - self._began if plan.admitted else None,
+            step_seconds=decode_seconds / count,
+        )
         return StepReport(progress.tokens, stats, failed + progress.failed, progress.beams, plain.block)
 
     def _block(self, plan: Plan) -> Block:
@@ -140,31 +166,3 @@ class EngineLoop:
             case Cancel(request_id):
                 self._submitted_at.pop(request_id, None)
                 self._scheduler.cancel(request_id)
-
-    def _stats(self) -> StepStats:
-        return StepStats(self._scheduler.slots_used)
-
-
-class _Measured:
-    """The duration of a step's encoding, and of its decoding with all that chooses tokens."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self._began = self._decoding_since = time.monotonic()
-
-    def end_encoding(self) -> None:
-        self._decoding_since = time.monotonic()
-
-    def stats(self, admitted: Sequence[Running], scores: StepScores) -> StepStats:
-        """Return the figures of a step whose tokens are chosen."""
-        steps, batch_rows = scores.tokens.shape
-        return StepStats(
-            0,
-            batch_rows=batch_rows,
-            steps=steps,
-            source_tokens=sum(len(each.request.prompt.source_ids) for each in admitted),
-            encode_seconds=self._decoding_since - self._began if admitted else None,
-            step_seconds=(time.monotonic() - self._decoding_since) / steps,
-        )

@@ -1,6 +1,7 @@
 """Messages between the HTTP process and an engine process: plain values, no torch, no HTTP.
 
-Commands go down, reports come up, one report a block of steps. Both are msgpack; ids are the HTTP side's.
+Commands go down, reports come up, one report a block of steps. Both are msgpack in length-prefixed frames; ids are the
+HTTP side's.
 """
 
 from array import array
@@ -11,6 +12,39 @@ import msgspec
 
 from model.beam_search import NOT_INSPECTED, Inspection
 from service.engine.generation_request import GenerationRequest
+
+_HEADER_BYTES: Final = 4
+
+
+def frame(message: object) -> bytes:
+    """Return a message after its length (4 bytes, big-endian)."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(_HEADER_BYTES, "big") + body
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Frames:
+    """Cuts a byte stream back into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the bodies of all messages complete so far."""
+        self._buffer += data
+        bodies = []
+        start = 0
+        while len(self._buffer) - start >= _HEADER_BYTES:
+            end = start + _HEADER_BYTES + int.from_bytes(self._buffer[start : start + _HEADER_BYTES], "big")
+            if end > len(self._buffer):
+                break
+            bodies.append(bytes(self._buffer[start + _HEADER_BYTES : end]))
+            start = end
+        del self._buffer[:start]
+        return bodies
+
 
 FinishReason = Literal["stop", "length"]
 """`stop`: end of sentence; `length`: `max_new_tokens` reached."""
@@ -163,11 +197,6 @@ class StepReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
     failed: list[int] = []
     beams: list[BeamReport] = []
     block: TokenBlock = NO_TOKENS
-
-    def all_tokens(self) -> list[TokenReport]:
-        """Return a report for each token, also of plain requests."""
-        runs = [report for request_id, run in self.block.runs() for report in run.reports(request_id)]
-        return [*self.tokens, *runs]
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True, array_like=True):

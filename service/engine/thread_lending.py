@@ -71,10 +71,6 @@ class ThreadLending:
         self._borrow(engine)
         return LendingChannel(channel, self, engine)
 
-    def extend(self) -> None:
-        """Take the engines in among those of all models."""
-        self.lenders.extend(self._end)
-
     def look_around(self, engine: int) -> None:
         """Respect models that have come, and borrow nothing more once the parent is gone.
 
@@ -88,7 +84,7 @@ class ThreadLending:
             self._borrow(engine)
 
     def _borrow(self, engine: int) -> None:
-        self.extend()
+        self.lenders.extend(self._end)
         self._seen = self.lenders.count
         library.lend_threads(self.lenders.idle_since(), engine, self.threads)
 

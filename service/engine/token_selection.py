@@ -23,8 +23,6 @@ Steps = list[list[Extension]]
 
 def select_tokens(groups: Sequence[Sequence[Row]], batch: StepBatch, scores: StepScores) -> list[Steps]:
     """Return the extensions of the rows of `groups`, the first of the batch: one step, or all steps of a beam."""
-    if not groups:
-        return []
     rows = [row for group in groups for row in group]
     chosen = iter(_select_for_rows(rows, batch, scores))
     ranked = _ranked_steps(scores.extensions)

@@ -80,18 +80,6 @@ def _size(key: bytes, value: bytes) -> int:
     return sys.getsizeof(key) + sys.getsizeof(value) + _ENTRY_BYTES
 
 
-class _Kept(msgspec.Struct, array_like=True):
-    """A finished segment: a run if it is nothing but tokens, otherwise a report for each token."""
-
-    run: TokenRun | None = None
-    tokens: list[TokenReport] = []
-
-    @classmethod
-    def of(cls, ended: Generation) -> "_Kept":
-        runs = [report for report in ended.reports if isinstance(report, TokenRun)]
-        return cls(joined(runs)) if len(runs) == len(ended.reports) else cls(tokens=ended.tokens)
-
-
 class SegmentKey(NamedTuple):
     """The name of equal requests."""
 
@@ -109,7 +97,7 @@ class SegmentCache:
         self._variant = variant
         self._decodes: dict[SegmentKey, Generation] = {}
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(_Kept)
+        self._decoder = msgspec.msgpack.Decoder(tuple[TokenRun | None, list[TokenReport]])
 
     def key(self, request: GenerationRequest, scope: str) -> SegmentKey:
         """Hash everything that the result depends on; fields of the request that are added later count, too."""
@@ -141,7 +129,9 @@ class SegmentCache:
         if self._decodes.get(key) is ended:
             del self._decodes[key]
         if ended.finished:
-            self._store.put(key.digest, self._encoder.encode(_Kept.of(ended)))
+            runs = [report for report in ended.reports if isinstance(report, TokenRun)]
+            kept = (joined(runs), ()) if len(runs) == len(ended.reports) else (None, ended.tokens)
+            self._store.put(key.digest, self._encoder.encode(kept))
 
     def forget_decodes(self) -> None:
         """Have nobody join the present decodes."""
@@ -151,9 +141,7 @@ class SegmentCache:
         """Return a generation that has finished."""
         replayed = Generation(request)
         replayed.admitted_at = replayed.submitted_at
-        segment = self._decoder.decode(kept)
-        if segment.run is not None:
-            replayed.deliver(segment.run)
-        for token in segment.tokens:
-            replayed.deliver(token)
+        run, tokens = self._decoder.decode(kept)
+        for report in tokens if run is None else (run,):
+            replayed.deliver(report)
         return replayed

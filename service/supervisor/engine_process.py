@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import msgspec
 
-from service.engine.channel import Frames, frame
-from service.engine.messages import Admitted, Command, Failed, Ready, Report, StepReport, Submit
+from service.engine.messages import Admitted, Command, Failed, Frames, Ready, Report, StepReport, Submit, frame
 from service.errors import EngineFailed
 from service.supervisor.engine_requests import EngineObserver, EngineRequests
 from service.supervisor.fork_server import ForkServer
-from service.supervisor.forks import Engine, UnusableCheckpoint, reap
+from service.supervisor.forks import Engine, UnusableCheckpoint, Watchdog, reap
 from service.supervisor.generation import Generation
-from service.supervisor.watchdog import CHECK_SECONDS, Watchdog
 
 logger = logging.getLogger(__name__)
 
 _READ_BYTES: Final = 1 << 16
+_CHECK_SECONDS: Final = 1.0
+_STANDSTILL_SECONDS: Final = 4.0
 _FIRST_BACKOFF_SECONDS: Final = 0.1
 _LONGEST_BACKOFF_SECONDS: Final = 10.0
 _LONGEST_REFUSED_BACKOFF_SECONDS: Final = 1.0
@@ -117,13 +117,6 @@ class EngineProcess:
             self._start_failure = reason
             self._started.set()
 
-    def take(self, generation: Generation) -> None:
-        """Hand a request to the engine, with the tokens it may have of another one; without an engine, it waits."""
-        request = generation.request
-        assert 1 <= request.search.beam.size <= self.slots
-        assert len(request.constraints.forced_ids) < request.search.max_new_tokens
-        self.requests.take(generation)
-
     def _send(self, command: Command) -> None:
         assert self._engine is not None
         if isinstance(command, Submit) and self.requests.sent == 1:
@@ -179,19 +172,19 @@ class EngineProcess:
         """Start an engine and read its reports until it is gone."""
         self._engine = engine = await self.fork_server.fork(self._replica)
         self._last_report_at = time.monotonic()
+        watchdog = Watchdog(engine.pid, _STANDSTILL_SECONDS)
         frames = Frames()
         decoder = msgspec.msgpack.Decoder(Report)
-        while data := await self._read(engine):
+        while data := await self._read(engine, watchdog):
             self._last_report_at = time.monotonic()
             for body in frames.feed(data):
                 self._handle(decoder.decode(body))
 
-    async def _read(self, engine: Engine) -> bytes:
+    async def _read(self, engine: Engine, watchdog: Watchdog) -> bytes:
         """Return what the engine reports next; b"" when it has ended, or was silent for too long."""
-        watchdog = Watchdog(engine.pid)
         while True:
             try:
-                async with asyncio.timeout(CHECK_SECONDS):
+                async with asyncio.timeout(_CHECK_SECONDS):
                     return await engine.reports.read(_READ_BYTES)
             except ConnectionError:
                 return b""  # it died with commands unread

@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from service.engine.channel import frame
-from service.engine.messages import MOST_LENDERS, EngineOptions
+from service.engine.messages import MOST_LENDERS, EngineOptions, frame
 from service.errors import EngineFailed
 from service.supervisor.forks import Engine, ForkingProcess, LaunchedProcess, launch
 

@@ -129,7 +129,7 @@ class EnginePool:
 
     def _decode(self, generation: Generation) -> None:
         # A replica that is restarting, or reserved for suspects, gets requests only if all are.
-        min(self.engines, key=lambda each: (not each.available, each.requests.load)).take(generation)
+        min(self.engines, key=lambda each: (not each.available, each.requests.load)).requests.take(generation)
         if not self.running:
             self._request_load()
 
@@ -194,4 +194,4 @@ class EnginePool:
                 left = giver.requests.load - generation.size
                 if not giver.available or taker.requests.load + generation.size <= left:
                     giver.requests.release(generation)
-                    taker.take(generation)
+                    taker.requests.take(generation)

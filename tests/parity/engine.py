@@ -15,6 +15,7 @@ from service.engine.loop import EngineLoop
 from service.engine.messages import Admitted, Command, Report, StepReport, TokenReport
 from service.engine.runner import EagerRunner, Runner
 from service.engine.scheduler import Scheduler
+from tests.generation_requests import all_tokens
 
 EOS = 25  # a token that this random model likes to write, so that rows end at different times
 MAX_LENGTH = 64
@@ -46,7 +47,7 @@ class Arrivals:
         assert isinstance(report, StepReport)
         assert not report.failed
         self.slots_used.append(report.stats.slots_used)
-        for token in report.all_tokens():
+        for token in all_tokens(report):
             self.moments.setdefault(token.request_id, []).append(len(self.slots_used))
             self.reports.setdefault(token.request_id, []).append(token)
             self.tokens.setdefault(token.request_id, []).append(token.token_id)

@@ -5,12 +5,12 @@ import math
 import msgspec
 import torch
 
-from service.engine.batching import PlainTensors, StepTokens
+from service.engine.batching import PlainTensors, StepScores
 from service.engine.generation_request import Sampling
 from service.engine.messages import StepReport, StepStats, TokenRun
 from service.engine.sequences.plain import PlainTable
 from service.engine.sequences.rows import PlainState
-from tests.generation_requests import generation_request
+from tests.generation_requests import all_tokens, generation_request
 
 BOS, EOS = 1, 2
 
@@ -22,6 +22,10 @@ def _table() -> PlainTable:
     sampled = generation_request([9, EOS], 6, Sampling(0.5, 4, 0.75, seed=-3))
     table.put(3, 30, sampled, PlainState(44, 7, 2))
     return table
+
+
+def _scores(tokens: torch.Tensor, logprobs: torch.Tensor, counts: torch.Tensor) -> StepScores:
+    return StepScores(tokens, logprobs, torch.empty(0), counts=counts)
 
 
 def test_the_rows_of_slots() -> None:
@@ -37,7 +41,7 @@ def test_a_block_advances_its_requests_and_reports_all_its_tokens() -> None:
     tensors = PlainTensors(table)
     tokens = torch.tensor([[50, 60], [51, 61], [52, -1]])
     logprobs = torch.tensor([[-0.5, -1.5], [-0.25, -2.5], [-0.75, math.nan]])
-    progress = tensors.advance([1, 3], StepTokens(tokens, logprobs, torch.tensor([3, 2])))
+    progress = tensors.advance([1, 3], _scores(tokens, logprobs, torch.tensor([3, 2])))
     assert (progress.ended, progress.failed) == ([3], [])
     assert [*progress.block.runs()] == [
         (10, TokenRun([50, 51, 52], [-0.5, -0.25, -0.75])),
@@ -45,21 +49,21 @@ def test_a_block_advances_its_requests_and_reports_all_its_tokens() -> None:
     ]
     queries, rows = tensors.queries([1])
     assert (queries.tokens.tolist(), queries.positions.tolist(), rows.rooms.tolist()) == ([52], [3], [2])
-    last = tensors.advance([1], StepTokens(torch.tensor([[EOS]]), torch.tensor([[-0.125]]), torch.tensor([1])))
+    last = tensors.advance([1], _scores(torch.tensor([[EOS]]), torch.tensor([[-0.125]]), torch.tensor([1])))
     assert last.ended == [1]
     assert [*last.block.runs()] == [(10, TokenRun([EOS], [-0.125], "stop"))]
 
 
 def test_an_end_at_the_limit_is_an_end() -> None:
     tokens = torch.tensor([[60], [EOS]])
-    progress = PlainTensors(_table()).advance([3], StepTokens(tokens, tokens * -0.5, torch.tensor([2])))
+    progress = PlainTensors(_table()).advance([3], _scores(tokens, tokens * -0.5, torch.tensor([2])))
     assert [run.finish_reason for _, run in progress.block.runs()] == ["stop"]
 
 
 def test_a_request_without_numbers_fails_alone() -> None:
     tokens = torch.tensor([[50, 60], [51, 61]])
     logprobs = torch.tensor([[-0.5, -0.5], [-0.5, math.nan]])
-    progress = PlainTensors(_table()).advance([1, 3], StepTokens(tokens, logprobs, torch.tensor([2, 2])))
+    progress = PlainTensors(_table()).advance([1, 3], _scores(tokens, logprobs, torch.tensor([2, 2])))
     assert (progress.ended, progress.failed) == ([], [3])
     assert [*progress.block.runs()] == [(10, TokenRun([50, 51], [-0.5, -0.5]))]
 
@@ -67,9 +71,9 @@ def test_a_request_without_numbers_fails_alone() -> None:
 def test_a_report_arrives_as_it_was_sent() -> None:
     tokens = torch.tensor([[50, 60], [131_000, EOS]])
     logprobs = torch.tensor([[-0.1, -1e-7], [-1 / 3, -12.5]])
-    block = PlainTensors(_table()).advance([1, 3], StepTokens(tokens, logprobs, torch.tensor([2, 2]))).block
+    block = PlainTensors(_table()).advance([1, 3], _scores(tokens, logprobs, torch.tensor([2, 2]))).block
     sent = StepReport([], StepStats(2), block=block)
     received = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=StepReport)
     assert received == sent
-    assert [each.logprob for each in received.all_tokens()] == logprobs.T.flatten().tolist()
-    assert [each.token_id for each in received.all_tokens()] == [50, 131_000, 60, EOS]
+    assert [each.logprob for each in all_tokens(received)] == logprobs.T.flatten().tolist()
+    assert [each.token_id for each in all_tokens(received)] == [50, 131_000, 60, EOS]

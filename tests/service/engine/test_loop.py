@@ -12,7 +12,7 @@ from service.engine.loop import LONG_BLOCK, SHORT_BLOCK, EngineLoop
 from service.engine.messages import Admitted, Cancel, Command, Report, StepReport, Submit, TokenReport
 from service.engine.runner import DeviceLost
 from service.engine.scheduler import Scheduler
-from tests.generation_requests import generation_request
+from tests.generation_requests import all_tokens, generation_request
 
 EOS = 2
 
@@ -92,7 +92,7 @@ class ScriptedChannel:
         return [each.token_id for each in self.all_tokens() if each.request_id == request_id]
 
     def all_tokens(self) -> list[TokenReport]:
-        return [token for report in self.reports for token in report.all_tokens()]
+        return [token for report in self.reports for token in all_tokens(report)]
 
 
 def _submit(request_id: int, length: int, **changes: Any) -> Submit:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Choice, Extension
-from service.engine.batching import PlainTensors, StepTokens
+from service.engine.batching import PlainTensors, StepScores
 from service.engine.generation_request import Beam, GenerationRequest
 from service.engine.messages import TokenReport
 from service.engine.scheduler import MAX_PREFIX_ROWS, Plan, Scheduler
@@ -35,7 +35,7 @@ def _step(scheduler: Scheduler, token: int = 9) -> tuple[Plan, list[TokenReport]
         for running in plan.running
     ]
     tokens = torch.full((1, len(plan.plain)), token)
-    own = StepTokens(tokens, tokens * 0 - 0.5, torch.ones_like(tokens[0]))
+    own = StepScores(tokens, tokens * 0 - 0.5, torch.empty(0), counts=torch.ones_like(tokens[0]))
     block, ended, broken = PlainTensors(scheduler.table).advance(plan.plain, own)
     scheduler.end(ended)
     reports, _, failed = scheduler.update(plan, [[own] for own in extensions])

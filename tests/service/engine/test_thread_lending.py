@@ -108,7 +108,7 @@ def test_engines_of_all_models_share_the_threads(lending: ThreadLending) -> None
     other_model = ThreadLending(lending.lenders, 2, engines=2, threads=2)
     first.receive(wait=False)
     assert usable_threads() == 2
-    other_model.extend()
+    other_model.lenders.extend(4)
     other_model.lenders.take_back(3)
     first.receive(wait=False)
     assert usable_threads() == 1

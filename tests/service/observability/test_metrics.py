@@ -114,7 +114,7 @@ async def test_models_and_engines_are_seen_as_they_are() -> None:
     assert 'dragoman_models{state="failed"} 0.0' in seen()
     assert not any("engine_ready" in line for line in seen()), "nobody expects it yet"
     for _ in range(3):
-        submitted(pool.engines[1], generation_request([5, 2], 4))
+        submitted(pool.engines[1].requests, generation_request([5, 2], 4))
     assert 'dragoman_requests_waiting{model="en-fr",replica="1"} 3.0' in seen()
     pool.engines[1]._handle(Admitted([0, 1], [0.1, 0.1]))
     pool.engines[1]._handle(StepReport([], StepStats(2)))

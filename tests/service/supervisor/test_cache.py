@@ -54,9 +54,6 @@ class Cached(Engine):
     def submit(self, request: GenerationRequest = REQUEST, scope: str = "") -> Reader:
         return self.pool.submit(request, scope)
 
-    def take(self, generation: Generation) -> None:
-        self.requests.take(generation)
-
     def _load(self) -> None:
         self.loads += 1
 

@@ -12,14 +12,13 @@ from typing import Final, cast
 import pytest
 from msgspec.structs import replace
 
-from service.engine.channel import frame
-from service.engine.messages import Admitted, Cancel, EngineOptions, Ready
+from service.engine.messages import Admitted, Cancel, EngineOptions, Ready, frame
 from service.errors import EngineFailed
 from service.settings import EMBEDDED_MODEL
 from service.supervisor.engine_process import EngineProcess
 from service.supervisor.engine_requests import EngineObserver
 from service.supervisor.fork_server import ForkServer, Zygote
-from service.supervisor.forks import Engine
+from service.supervisor.forks import Engine, Watchdog
 from tests.generation_requests import generation_request, submitted
 from tests.waiting import until
 
@@ -77,8 +76,8 @@ _DIES_OF_REQUESTS: Final = """\
 #!{python}
 import os, socket, sys
 sys.path.insert(0, {root!r})
-from service.engine.channel import SocketChannel, frame
-from service.engine.messages import Admitted, Forked, Loaded, Ready
+import msgspec
+from service.engine.messages import Admitted, Command, Forked, Frames, Loaded, Ready, frame
 
 def next_fork(control):
     control.sendall(frame(Loaded()))
@@ -95,11 +94,11 @@ def next_fork(control):
 
 control = next_fork(socket.socket(fileno=int(sys.argv[4])))
 control.recv(1 << 16)  # the options
-channel = SocketChannel(next_fork(control))
-channel.send(Ready(0, "cpu"))
-[submit] = channel.receive(wait=True)
+channel = next_fork(control)
+channel.sendall(frame(Ready(0, "cpu")))
+[submit] = map(msgspec.msgpack.Decoder(Command).decode, Frames().feed(channel.recv(1 << 16)))
 if {announces}:
-    channel.send(Admitted([submit.request_id], [0.0]))
+    channel.sendall(frame(Admitted([submit.request_id], [0.0])))
 os._exit(1)
 """
 
@@ -117,7 +116,7 @@ async def test_a_request_that_kills_each_engine_is_given_up(
     engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver(restarted=restarts.restarted))
     engine.start()
     await engine.wait_until_started()
-    generation = submitted(engine, generation_request([5, 2], 3))
+    generation = submitted(engine.requests, generation_request([5, 2], 3))
     async with asyncio.timeout(60):
         with pytest.raises(EngineFailed, match="the engine died each time"):
             await generation.read_tokens(deadline=float("inf"))
@@ -142,7 +141,7 @@ async def test_only_deaths_soon_after_a_start_are_answered_ever_later(
         assert engine.pid is not None
         os.kill(engine.pid, signal.SIGKILL)
         async with asyncio.timeout(60):
-            generation = submitted(engine, generation_request([5, 2], 3))
+            generation = submitted(engine.requests, generation_request([5, 2], 3))
             assert await generation.read_tokens(deadline=float("inf"))
         logged = [vars(record)["backoff_seconds"] for record in caplog.records if "backoff_seconds" in vars(record)]
         assert logged == waits[:deaths]
@@ -154,7 +153,7 @@ async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     """Loading, nothing to do, or a loop of ours that was held up while the engine spoke."""
     restarts = Restarts()
     engine = EngineProcess(ForkServer(EMBEDDED, zygote), 0, EngineObserver(restarted=restarts.restarted), 0.1)
-    waits_for_the_model = submitted(engine, generation_request([5, 2], 3))
+    waits_for_the_model = submitted(engine.requests, generation_request([5, 2], 3))
     engine.start()
     loading = await until(lambda: engine.fork_server.pid, pause=0)
     assert loading is not None
@@ -163,7 +162,7 @@ async def test_silence_with_a_reason_is_no_hang(zygote: Zygote) -> None:
     os.kill(loading, signal.SIGCONT)
     await waits_for_the_model.read_tokens(deadline=float("inf"))
     await asyncio.sleep(_LONGER_THAN_ALL_CHANCES)
-    generation = submitted(engine, generation_request([5, 2], 200))
+    generation = submitted(engine.requests, generation_request([5, 2], 200))
     time.sleep(_LONGER_THAN_ALL_CHANCES)  # noqa: ASYNC251
     tokens = 0
     while received := await generation.read_tokens(deadline=float("inf")):
@@ -178,7 +177,7 @@ async def test_time_without_work_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, timeout_seconds: float, is_killed: bool
 ) -> None:
     """An engine that had nothing to do for an hour has its whole time for what it is then given."""
-    monkeypatch.setattr("service.supervisor.engine_process.CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("service.supervisor.engine_process._CHECK_SECONDS", 0.01)
     engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver(), timeout_seconds)
     silent = await asyncio.create_subprocess_exec("sleep", "600")
     ours, theirs = socket.socketpair()
@@ -187,10 +186,11 @@ async def test_time_without_work_counts_for_nothing(
     engine._loaded.set()
     engine.requests.engine_started()
     engine._last_report_at = time.monotonic() - 3600
-    reading = asyncio.create_task(engine._read(engine._engine))
+    watchdog = Watchdog(silent.pid, 4.0)
+    reading = asyncio.create_task(engine._read(engine._engine, watchdog))
     await asyncio.sleep(0.05)  # several chances
     assert not reading.done()
-    submitted(engine, generation_request([5, 2], 3))
+    submitted(engine.requests, generation_request([5, 2], 3))
     await asyncio.wait({reading}, timeout=10 if is_killed else 0.2)
     assert reading.done() == is_killed
     if not is_killed:
@@ -210,7 +210,7 @@ async def test_a_mode_for_gpus_works_without_one(zygote: Zygote, caplog: pytest.
     with caplog.at_level("INFO"):
         await engine.wait_until_started()
     assert [record.__dict__["device"] for record in caplog.records if record.message == "engine ready"] == ["cpu"]
-    generation = submitted(engine, generation_request([50, 60, 70, 2], 5))
+    generation = submitted(engine.requests, generation_request([50, 60, 70, 2], 5))
     tokens = []
     while received := await generation.read_tokens(deadline=float("inf")):
         tokens += received
@@ -220,7 +220,7 @@ async def test_a_mode_for_gpus_works_without_one(zygote: Zygote, caplog: pytest.
 
 async def test_stopping_ends_what_waits() -> None:
     engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver())
-    generation = submitted(engine, generation_request([5, 2], 3))
+    generation = submitted(engine.requests, generation_request([5, 2], 3))
     assert engine.requests.load == 1
     await engine.stop()
     assert engine.requests.load == 0
@@ -232,10 +232,10 @@ def test_who_waits_for_another_engine_is_not_admitted_before_that_is_there(monke
     """Waiting counts from the submission to the present engine; an admission by an engine that died stays."""
     monkeypatch.setattr(EngineProcess, "_send", lambda self, command: None)
     engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver())
-    early = submitted(engine, generation_request([5, 2], 3))
+    early = submitted(engine.requests, generation_request([5, 2], 3))
     engine._handle(_admitting(early.generation.request_id))
     admitted_at = early.admitted_at
-    waiting = submitted(engine, generation_request([5, 2], 3))
+    waiting = submitted(engine.requests, generation_request([5, 2], 3))
     again = time.monotonic() + 60
     monkeypatch.setattr("service.supervisor.engine_requests.time.monotonic", lambda: again)
     engine._handle(Ready(parameters=1, device="cpu"))

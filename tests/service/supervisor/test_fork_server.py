@@ -52,7 +52,7 @@ class Replicas:
     async def lose(self, engine: EngineProcess, text: list[int]) -> None:
         """Kill it under a request, which the next one finishes."""
         os.kill(_pid(engine), signal.SIGSTOP)  # or it might be done before it dies
-        generation = submitted(engine, REQUEST)
+        generation = submitted(engine.requests, REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
         assert await _ids(generation) == text
 
@@ -95,7 +95,7 @@ async def _ids(reader: Reader) -> list[int]:
 async def test_replicas_share_the_weights(zygote: Zygote) -> None:
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
-        assert await _ids(submitted(first, REQUEST)) == await _ids(submitted(second, REQUEST))
+        assert await _ids(submitted(first.requests, REQUEST)) == await _ids(submitted(second.requests, REQUEST))
         resident, shared = _kilobytes(_pid(first), "Rss", "Shared_Dirty")
         assert shared > resident / 3  # what is not read from a file, and yet not its own
 
@@ -104,11 +104,11 @@ async def test_replicas_share_the_weights(zygote: Zygote) -> None:
 async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed(zygote: Zygote) -> None:
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
-        text = await _ids(submitted(first, REQUEST))
+        text = await _ids(submitted(first.requests, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         again = await replicas.until_replaced([gone])
-        assert await _ids(submitted(second, REQUEST)) == text  # it has noticed nothing
+        assert await _ids(submitted(second.requests, REQUEST)) == text  # it has noticed nothing
         await replicas.lose(first, text)
         await replicas.lose(second, text)
         assert replicas.forking() == again
@@ -145,7 +145,7 @@ async def test_models_share_a_zygote_and_outlive_it(caplog: pytest.LogCaptureFix
     async with running(ForkServer(OPTIONS, zygote)) as one, running(ForkServer(OPTIONS, zygote)) as other:
         gone = zygote.pid
         assert gone is not None
-        text = await _ids(submitted(one.engines[0], REQUEST))
+        text = await _ids(submitted(one.engines[0].requests, REQUEST))
         own, shared = _kilobytes(other.forking(), "Private_Dirty", "Shared_Dirty")
         assert shared > 3 * own
         os.kill(gone, signal.SIGKILL)
@@ -165,7 +165,7 @@ async def test_a_zygote_is_launched_before_a_model_wants_it(monkeypatch: pytest.
     zygote.launch()
     monkeypatch.delattr("service.supervisor.fork_server.launch")
     async with running(ForkServer(OPTIONS, zygote)) as one:
-        assert await _ids(submitted(one.engines[0], REQUEST))
+        assert await _ids(submitted(one.engines[0].requests, REQUEST))
 
 
 def test_a_zygote_that_no_model_has_wanted_is_killed() -> None:
@@ -185,8 +185,8 @@ async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
         os.kill(gone, signal.SIGSTOP)
         async with running(ForkServer(OPTIONS, zygote)) as other:
             assert zygote.pid != gone
-            text = await _ids(submitted(one.engines[0], REQUEST))
-            assert await _ids(submitted(other.engines[0], REQUEST)) == text
+            text = await _ids(submitted(one.engines[0].requests, REQUEST))
+            assert await _ids(submitted(other.engines[0].requests, REQUEST)) == text
 
 
 async def test_a_process_that_has_ended_is_asked_for_no_fork() -> None:
@@ -214,8 +214,7 @@ sys.path.insert(0, {root!r})
 with open({starts!r}, "a") as starts:
     starts.write("started\\n")
 if os.path.getsize({starts!r}) <= {silent} * len("started\\n"):
-    from service.engine.channel import frame
-    from service.engine.messages import Loaded
+    from service.engine.messages import Loaded, frame
     import socket
     socket.socket(fileno=int(sys.argv[4])).sendall(frame(Loaded()))
     time.sleep(1000)
@@ -241,7 +240,7 @@ async def test_a_first_start_survives_zygotes_that_do_not_answer(
     try:
         if comes_up:
             await engine.wait_until_started()
-            assert await _ids(submitted(engine, REQUEST))
+            assert await _ids(submitted(engine.requests, REQUEST))
         else:
             with pytest.raises(EngineFailed, match="none of 3 zygotes has answered"):
                 await engine.wait_until_started()
@@ -260,7 +259,7 @@ async def test_a_fork_server_that_hangs_while_it_loads_is_replaced(
     monkeypatch.setattr("service.supervisor.fork_server._TIMES_SLOWER", 1)
     async with asyncio.timeout(120), running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
-        text = await _ids(submitted(first, REQUEST))
+        text = await _ids(submitted(first.requests, REQUEST))
         gone = replicas.forking()
         os.kill(gone, signal.SIGKILL)
         hangs = await replicas.until_replaced([gone], pause=0)
@@ -288,7 +287,7 @@ def inherits_orphans() -> Iterator[None]:
 async def test_no_zombie_is_left_where_nobody_else_clears_away(zygote: Zygote, at_once: bool) -> None:
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         first, second = replicas.engines
-        text = await _ids(submitted(first, REQUEST))
+        text = await _ids(submitted(first.requests, REQUEST))
         gone = replicas.forking()
         killed = [gone, _pid(first), _pid(second)]
         os.kill(gone, signal.SIGKILL)
@@ -303,12 +302,12 @@ async def test_a_fork_that_fails_costs_no_model(zygote: Zygote, caplog: pytest.L
     """The system may have no room for another process, for a while."""
     async with running(ForkServer(OPTIONS, zygote)) as replicas:
         [engine, _] = replicas.engines
-        text = await _ids(submitted(engine, REQUEST))
+        text = await _ids(submitted(engine.requests, REQUEST))
         parent = replicas.forking()
         # The superuser is not counted: what it may have is descriptors, and without one there is no channel.
         limits = resource.prlimit(parent, resource.RLIMIT_NOFILE)
         resource.prlimit(parent, resource.RLIMIT_NOFILE, (3, limits[1]))
-        generation = submitted(engine, REQUEST)
+        generation = submitted(engine.requests, REQUEST)
         os.kill(_pid(engine), signal.SIGKILL)
         await until(lambda: "engine cannot start" in caplog.text)
         resource.prlimit(parent, resource.RLIMIT_NOFILE, limits)
@@ -320,12 +319,12 @@ async def test_a_fork_that_fails_costs_no_model(zygote: Zygote, caplog: pytest.L
 @pytest.mark.slow
 async def test_where_nothing_forks_each_engine_loads_the_model(zygote: Zygote) -> None:
     async with running(ForkServer(OPTIONS, zygote)) as forked:
-        text = await _ids(submitted(forked.engines[0], REQUEST))
+        text = await _ids(submitted(forked.engines[0].requests, REQUEST))
     async with running(ForkServer(OPTIONS, Zygote(forks=False))) as replicas:
         first, second = replicas.engines
         assert replicas.fork_server.pid is replicas.fork_server.zygote.pid is None
         assert first.pid != second.pid
-        assert await _ids(submitted(second, REQUEST)) == text
+        assert await _ids(submitted(second.requests, REQUEST)) == text
         await replicas.lose(first, text)
 
 
@@ -339,7 +338,7 @@ async def test_an_engine_has_the_thread_of_one_without_work(zygote: Zygote) -> N
         async with running(ForkServer(options, zygote)) as replicas:
             first = replicas.engines[0]
             await asyncio.sleep(0.01)  # the other one shall have had no work for longer than a millisecond
-            texts.append(await _ids(submitted(first, long)))
+            texts.append(await _ids(submitted(first.requests, long)))
             threads.append(len(list(Path(f"/proc/{_pid(first)}/task").iterdir())))  # noqa: ASYNC240
     assert threads == [1, 2]
     assert texts[0] == texts[1]

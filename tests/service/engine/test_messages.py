@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.beam_search import Inspection
-from service.engine.channel import Frames, SocketChannel, frame
 from service.engine.generation_request import (
     Beam,
     Constraints,
@@ -17,7 +16,19 @@ from service.engine.generation_request import (
     Sampling,
     Search,
 )
-from service.engine.messages import Alternative, Cancel, Ready, Report, StepReport, StepStats, Submit, TokenReport
+from service.engine.loop import SocketChannel
+from service.engine.messages import (
+    Alternative,
+    Cancel,
+    Frames,
+    Ready,
+    Report,
+    StepReport,
+    StepStats,
+    Submit,
+    TokenReport,
+    frame,
+)
 
 
 @given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(1, 50), max_size=40))
