@@ -52,17 +52,14 @@ export class InsideView extends View {
     this.spans = null;
     this.chosen = -1;
     this.following = true;
-    this.replaying = null;
     this.hypotheses = new Hypotheses(root);
     this.triangle = new Triangle(this.find("#own"), (index) => this.chooseByHand(index));
     this.find("#tokens").addEventListener("keydown", (event) => this.moveByKey(event));
     this.find("#sentence").addEventListener("change", (event) => this.chooseSentence(Number(event.target.value)));
-    this.find("#replay").addEventListener("click", () => this.replay());
   }
 
   /** Begin with a new translation, or with none. */
   show(translation) {
-    this.stopReplay();
     this.translation = translation;
     this.sentence = null;
     this.following = true;
@@ -120,7 +117,6 @@ export class InsideView extends View {
 
   openSentence(sentence) {
     if (sentence === this.sentence && sentence.spans === this.spans) return;
-    this.stopReplay();
     this.sentence = sentence;
     this.spans = sentence.spans; // a beam has steps before its first token tells them
     this.chosen = -1;
@@ -164,7 +160,6 @@ export class InsideView extends View {
 
   chooseByHand(index) {
     this.following = false;
-    this.stopReplay();
     this.choose(index);
   }
 
@@ -240,27 +235,5 @@ export class InsideView extends View {
     event.preventDefault();
     this.chooseByHand(to);
     this.find("#tokens").children[to].focus();
-  }
-
-  /** Show the generation of the sentence again, slowly. */
-  replay() {
-    const again = this.replaying === null;
-    this.stopReplay();
-    if (!again) return;
-    this.following = false;
-    this.find("#replay").textContent = t("Pause");
-    let next = this.chosen === this.sentence.tokens.length - 1 ? 0 : this.chosen;
-    const step = () => {
-      if (next >= this.sentence.tokens.length) return this.stopReplay();
-      this.choose(next++);
-    };
-    this.replaying = setInterval(step, 700);
-    step();
-  }
-
-  stopReplay() {
-    clearInterval(this.replaying);
-    this.replaying = null;
-    this.find("#replay").textContent = t("Replay");
   }
 }

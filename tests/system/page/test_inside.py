@@ -199,9 +199,6 @@ def test_tokens_are_chosen_by_keys_and_by_hovering(page: Page) -> None:
     expect(options.last).to_have_text("end")
     page.locator("#output .token", has_text="chien").hover()
     expect(page.locator("#backdrop mark")).to_have_text("dog")
-    page.get_by_role("button", name="Replay").click()
-    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
-    page.get_by_role("button", name="Pause").click()
 
 
 def test_nobody_pays_for_a_view_that_is_closed(page: Page) -> None:
