@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from model.user_cache import NoHomeError
-from service.settings.retired import refusal_of_flag
+from service.settings.retired import refusal
 
 UNUSABLE: Final = 2
 """Exit status of every command that cannot do its work: a wrong option, a port in use, a model that cannot be read."""
@@ -60,8 +60,8 @@ def _usage_error(error: typer.TyperException) -> str:
     if not message:
         return ""
     option = getattr(error, "option_name", "")
-    if refusal := refusal_of_flag(option):
-        return f"dragoman: {refusal}"
+    if retired := refusal(option):
+        return f"dragoman: {retired}"
     if option and hasattr(error, "possibilities"):
         meant = difflib.get_close_matches(option, error.possibilities or (), n=1)
         message = f"no such option: {option}" + "".join(f"; did you mean {each}?" for each in meant)

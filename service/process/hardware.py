@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from service.process.interpreter import python_command
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -55,34 +53,21 @@ def has_cpu_limit() -> bool:
     return any(limit < _cores() for limit in _cpu_limits())
 
 
-def usable_memory() -> int:
-    """Return the bytes of memory that this process may use at most: the machine's, or those of its cgroups."""
-    machine: int = psutil.virtual_memory().total
-    return min([machine, *_memory_limits()])
-
-
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_limits() -> Iterator[float]:
     """Limits in cores."""
-    for text in _cgroup_files("cpu.max"):
+    for text in _cgroup_files():
         # "QUOTA PERIOD" in microseconds, or "max PERIOD".
         with contextlib.suppress(ValueError):
             quota, period = text.split()
             yield int(quota) / int(period)
 
 
-def _memory_limits() -> Iterator[int]:
-    """Limits in bytes."""
-    for text in _cgroup_files("memory.max"):
-        with contextlib.suppress(ValueError):  # "max"
-            yield int(text)
-
-
-def _cgroup_files(name: str) -> Iterator[str]:
-    """Yield a file's content in each cgroup (v2) from the process' own up to the root, which lacks the file."""
+def _cgroup_files() -> Iterator[str]:
+    """Yield cpu.max of each cgroup (v2) from the process' own up to the root, which lacks the file."""
     try:
         lines = _OWN_CGROUP.read_text(encoding="utf-8").splitlines()
     except OSError:  # only Linux has cgroups
@@ -90,4 +75,4 @@ def _cgroup_files(name: str) -> Iterator[str]:
     own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
     for group in (Path(own), *Path(own).parents):
         with contextlib.suppress(OSError, ValueError):
-            yield (_CGROUPS / group / name).read_text(encoding="ascii")
+            yield (_CGROUPS / group / "cpu.max").read_text(encoding="ascii")

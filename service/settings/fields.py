@@ -19,12 +19,10 @@ from service.process.logs import Style
 from service.settings import values
 from service.settings.access import AccessSettings
 from service.settings.groups import Group, setting
-from service.settings.retired import refusal_of_variable
+from service.settings.retired import refusal
 from service.settings.values import (
     Device,
-    IndexUrl,
     Memories,
-    Memory,
     Model,
     Models,
     ModeName,
@@ -47,9 +45,9 @@ class HubSettings(BaseSettings):
         default=False,
         description="Use only models that are here: nothing is downloaded, and no index is read.",
     )
-    argos_index: IndexUrl = ARGOS_INDEX
+    argos_index: str = ARGOS_INDEX
     """The address of Argos' index, or of a copy; a variable only."""
-    firefox_index: IndexUrl = FIREFOX_INDEX
+    firefox_index: str = FIREFOX_INDEX
     """The address of Mozilla's index, or of a copy; a variable only."""
 
     @property
@@ -151,7 +149,7 @@ class Settings(AccessSettings, HubSettings):
         ge=0,
         description="Segments that may wait for a slot before requests get status 429. A beam counts its width.",
     )
-    cache_mb: Memory = setting(
+    cache_mb: int = setting(
         Group.ENGINES,
         default=64,
         ge=0,
@@ -220,7 +218,8 @@ class Settings(AccessSettings, HubSettings):
     @model_validator(mode="before")
     @classmethod
     def _check_retired(cls, given: Any) -> Any:
-        if refusals := list(filter(None, (refusal_of_variable(each, PREFIX) for each in sorted(os.environ)))):
+        ours = (each for each in sorted(os.environ) if each.upper().startswith(PREFIX))
+        if refusals := list(filter(None, map(refusal, ours))):
             raise wrong("; ".join(refusals))
         return given
 

@@ -23,23 +23,8 @@ RETIRED: Final[Mapping[str, str]] = {
 }
 
 
-VARIABLES_ONLY: Final = frozenset({"argos_index", "firefox_index"})
-"""Settings without a flag."""
-
-
-def refusal_of_flag(flag: str) -> str | None:
-    """Return the error for a flag that was a setting's; None for any other."""
-    name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
-    if name in VARIABLES_ONLY:
-        return f"{flag} is a variable: DRAGOMAN_{name.upper()}"
-    return _refusal(flag, name)
-
-
-def refusal_of_variable(variable: str, prefix: str) -> str | None:
-    """Return the error for an environment variable that was a setting's; None for any other."""
-    upper = variable.upper()
-    return _refusal(variable, upper.removeprefix(prefix).lower()) if upper.startswith(prefix) else None
-
-
-def _refusal(given: str, name: str) -> str | None:
-    return f"{given} is no setting any more: {RETIRED[name]}" if name in RETIRED else None
+def refusal(flag_or_variable: str) -> str | None:
+    """Return the error for a flag or a variable that was a setting's; None for any other."""
+    flag = flag_or_variable.removeprefix("--").removeprefix("no-").replace("-", "_")
+    name = flag.lower().removeprefix("dragoman_")
+    return f"{flag_or_variable} is no setting any more: {RETIRED[name]}" if name in RETIRED else None

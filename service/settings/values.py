@@ -13,10 +13,8 @@ from pydantic_settings import NoDecode
 from service.hub.names import HubIndex, HubName, parse_model, parse_models
 from service.process import hardware
 
-_MEGABYTE: Final = 1_000_000
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,2})?")
 _ORIGIN: Final = re.compile(r"\*|(?:https?|chrome-extension|moz-extension|safari-web-extension)://[^/\s]+")
-_INDEX: Final = re.compile(r"https?://[^\s]+")
 _LEAST_SECRET: Final = 16
 _MOST_REPLICAS: Final = 4
 """Engines of a small model that one HTTP process feeds with texts; single sentences keep fewer busy."""
@@ -81,13 +79,6 @@ def _is_gpu(settings: dict[str, Any]) -> bool:
     return str(settings.get("device")).startswith("cuda")
 
 
-def _memory(megabytes: int) -> int:
-    """Check that so much memory can be used at all."""
-    if megabytes > (most := hardware.usable_memory() // _MEGABYTE):
-        raise wrong(f"must be at most the {most:,} MB of memory that this server may use")
-    return megabytes
-
-
 def _separated(value: object) -> object:
     """Split a list at its commas: flags and variables hold no JSON."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -115,12 +106,6 @@ def _model(value: str | Path | HubName) -> Path | HubName:
     return value
 
 
-def _index(url: str) -> str:
-    if not _INDEX.fullmatch(url):
-        raise wrong("must be the address of an index: https://..., http://...")
-    return url
-
-
 def _models(value: str | Path | HubIndex | Sequence[Path | HubName]) -> Path | HubIndex | tuple[Path | HubName, ...]:
     if not isinstance(value, str):
         return value if isinstance(value, Path | HubIndex) else tuple(value)
@@ -135,8 +120,6 @@ def _models_text(models: Path | HubIndex | tuple[Path | HubName, ...]) -> str:
 
 
 Device = Annotated[str, AfterValidator(_device)]
-Memory = Annotated[int, AfterValidator(_memory)]
-"""Megabytes that this server may use."""
 Model = Annotated[Path | HubName, NoDecode, PlainValidator(_model), PlainSerializer(str, when_used="json")]
 """A checkpoint on disk, or the name of a public model."""
 Models = Annotated[
@@ -145,7 +128,6 @@ Models = Annotated[
     PlainValidator(_models),
     PlainSerializer(_models_text, when_used="json"),
 ]
-IndexUrl = Annotated[str, AfterValidator(_index)]
 
 _BySeparator: Final = (NoDecode, BeforeValidator(_separated))
 Memories = Annotated[tuple[str, ...], *_BySeparator]

@@ -107,8 +107,6 @@ def test_each_name_that_cannot_be_had_is_one_line_and_the_others_are_pulled() ->
         ),
         (("pull", "--offline", "argos:en-de"), "argos:en-de: is not here, and offline nothing is downloaded"),
         (("models", "--available", "argos", "--offline"), "the index of argos is not read offline"),
-        (("models", "--argos-index", "x"), "--argos-index is a variable: DRAGOMAN_ARGOS_INDEX"),
-        (("serve", "--firefox-index=x"), "--firefox-index is a variable: DRAGOMAN_FIREFOX_INDEX"),
         (("translate", "--model", "argos:xx-yy", "a"), "argos:xx-yy: Argos' index has no such direction"),
         (("translate", "--model", "argos:", "a"), "model: 'argos:' is not the name of a model"),
         (("import", "argos:xx-yy", "--output", "out"), "argos:xx-yy: Argos' index has no such direction"),
@@ -122,14 +120,6 @@ def test_an_error_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     assert done.exit_code == 2
     [line] = done.stderr.splitlines()
     assert line.startswith(f"dragoman: {message}")
-
-
-def test_a_wrong_address_of_an_index_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_ARGOS_INDEX", "x")
-    for arguments in (("models", "--available", "argos"), ("serve",)):
-        done = _run(*arguments)
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr.startswith("dragoman: argos_index: must be the address of an index")
 
 
 def test_lines_of_json_report_progress_and_the_end() -> None:

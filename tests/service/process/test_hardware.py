@@ -1,11 +1,10 @@
-"""Tests of the hardware found: GPUs, without one, and cores and memory under limits."""
+"""Tests of the hardware found: GPUs, without one, and cores under limits."""
 
 from pathlib import Path
 
-import psutil
 import pytest
 
-from service.process.hardware import has_cpu_limit, usable_cores, usable_gpus, usable_memory, visible_gpus
+from service.process.hardware import has_cpu_limit, usable_cores, usable_gpus, visible_gpus
 
 
 @pytest.mark.parametrize(("answer", "count"), [("print(3)", 3), ("raise ImportError", 0)])
@@ -57,13 +56,3 @@ def test_a_container_that_sees_its_own_limit_at_the_root_is_held_to_it(cgroups: 
 def test_without_cgroups_the_affinity_counts(cgroups: Path) -> None:
     (cgroups / "own").unlink()
     assert usable_cores() == 16
-
-
-def test_the_tightest_limit_of_memory_counts(cgroups: Path) -> None:
-    machine = usable_memory()
-    assert machine == psutil.virtual_memory().total
-    (cgroups / "a" / "memory.max").write_text("max\n")
-    assert usable_memory() == machine
-    (cgroups / "a" / "b.slice" / "memory.max").write_text("3000000\n")
-    (cgroups / "memory.max").write_text("4000000\n")
-    assert usable_memory() == 3_000_000
