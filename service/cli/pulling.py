@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,6 @@ from service.cli.common import fail
 from service.hub.errors import HubError
 from service.hub.names import HubName, HubOptions, hidden_name, parse_model
 from service.hub.progress import Progress, Report
-from service.process.resource_limits import limit_resource
 from service.registry.importing import ensure_imported
 from service.settings import CommandSettings
 
@@ -106,7 +105,11 @@ def confine_memory(source_bytes: int) -> None:
 
     Only Linux enforces it.
     """
-    limit_resource(resource.RLIMIT_DATA, _OWN_BYTES + _COPIES * source_bytes)
+    # Not by `limit_resource`, which keeps the lower limit of a size that was not known yet.
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _OWN_BYTES + _COPIES * source_bytes
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def import_named(name: HubName, output: Path, languages: LanguageHint, *, offline: bool) -> CheckpointConfig:

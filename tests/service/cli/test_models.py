@@ -1,6 +1,7 @@
 """`dragoman pull | models | remove | import` with public names, against small servers."""
 
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,6 +148,13 @@ def test_a_name_is_imported_into_a_directory(tmp_path: Path) -> None:
     assert origin is not None
     assert origin.name == "argos:en-de"
     assert not list(tmp_path.glob("made"))
+
+
+def test_an_import_has_memory_for_the_size_of_its_files() -> None:
+    pulling.confine(None)
+    pulling.confine_memory(10 << 30)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    assert soft == 44 << 30 or hard != resource.RLIM_INFINITY
 
 
 def test_a_path_that_is_a_name_too_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
