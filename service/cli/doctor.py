@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
@@ -18,7 +17,6 @@ from service.errors import EngineFailed, ServiceError
 from service.observability import tracing
 from service.process.hardware import usable_cores
 from service.registry.model_version import State
-from service.registry.scan import ignored_entries, scan
 from service.server.composition import VERSION, build_service
 from service.settings import Settings, UnusableSettingError, unknown_variables
 from service.translation.events import Finished
@@ -27,11 +25,6 @@ from service.translation.options import TranslationOptions
 _HIDDEN: Final = "***"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _CPU_NAMES: Final = ("model name", "Model", "Hardware")
-_CPU_FLAGS: Final = ("flags", "Features")
-# Instruction sets that make the arithmetic of a model faster.
-_FEATURES: Final = frozenset(
-    "avx2 fma avx_vnni avx512f avx512bw avx512_vnni avx512_bf16 amx_int8 amx_bf16 asimd asimddp i8mm bf16 sve".split()
-)
 _SENTENCES: Final = (
     "Where is the station?",
     "I have lost my key.",
@@ -50,7 +43,6 @@ class Processor(msgspec.Struct):
     name: str
     cores: int
     """Cores that this process may use, as the settings count them."""
-    features: list[str]
     operators: str | None
     """Instruction set of the compiled C++ operators; None without them."""
 
@@ -83,7 +75,7 @@ class Report(msgspec.Struct):
     processor: Processor
     gpus: list[str]
     settings: dict[str, Any]
-    """All settings, without passwords."""
+    """All settings, without secrets."""
     given: list[str]
     """Names of the settings that differ from their defaults."""
     models: list[Model] = []
@@ -112,8 +104,6 @@ def examine(settings: Settings, seconds: float) -> Report:
         report.notes.append(f"no C++ operators, which makes translation 6 to 14 times slower: {ADVICE}")
     report.notes += _unused_cores(settings, report.processor.cores)
     report.notes += unknown_variables()
-    if isinstance(settings.models, Path):
-        report.notes += _ignored_entries(settings.models)
     try:
         if settings.traces:
             tracing.provider(VERSION).shutdown()
@@ -140,37 +130,21 @@ def _unused_cores(settings: Settings, cores: int) -> list[str]:
     ]
 
 
-def _ignored_entries(models: Path) -> list[str]:
-    try:
-        odd = ignored_entries(models, scan(models))
-    except CheckpointError:  # reported when the models are loaded
-        return []
-    return [f"{models / name} is ignored: it is neither a directory nor an Argos package" for name in odd]
-
-
 def _processor() -> Processor:
-
     from model import kernels
     from model.kernels import library
 
     lines = _CPU_INFO.read_text(encoding="utf-8").splitlines() if _CPU_INFO.exists() else []
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     name = next((facts[each] for each in _CPU_NAMES if each in facts), platform.processor() or platform.machine())
-    flags = next((facts[each].split() for each in _CPU_FLAGS if each in facts), [])
     available = library.variants() if kernels.load() else []
-    return Processor(name, usable_cores(), sorted(_FEATURES & set(flags)), next(iter(available), None))
+    return Processor(name, usable_cores(), next(iter(available), None))
 
 
 def visible_settings(settings: Settings) -> dict[str, Any]:
-    """Return all settings, without the passwords of Redis."""
+    """Return all settings; the address of Redis may hold passwords."""
     visible = settings.model_dump(mode="json")
-    if settings.redis_url is not None:
-        url = urlsplit(str(settings.redis_url))
-        # The query may hold passwords too, also those of certificates.
-        options = [(name, _HIDDEN if "password" in name else value) for name, value in parse_qsl(url.query)]
-        address = url.netloc.replace(f":{url.password}@", f":{_HIDDEN}@")
-        visible["redis_url"] = url._replace(netloc=address, query=urlencode(options, safe=_HIDDEN)).geturl()
-    return visible
+    return visible if settings.redis_url is None else visible | {"redis_url": _HIDDEN}
 
 
 async def _self_test(service: ServiceContext, most_at_once: int, seconds: float, report: Report) -> None:
@@ -228,7 +202,7 @@ def lines(report: Report) -> list[str]:
     operators = f"C++, for {processor.operators}" if processor.operators else "PyTorch's"
     rows = [
         ("version", f"Dragoman {report.version}, Python {report.python}, PyTorch {report.pytorch}"),
-        ("processor", f"{processor.name}, {_counted(processor.cores, 'core')}: {' '.join(processor.features)}"),
+        ("processor", f"{processor.name}, {_counted(processor.cores, 'core')}"),
         ("operators", operators),
         ("GPU", ", ".join(report.gpus) or "none"),
         (

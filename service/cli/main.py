@@ -246,7 +246,7 @@ def doctor(
 
     from service.cli.doctor import examine, lines
 
-    logging.basicConfig(level=logging.ERROR)
+    logging.basicConfig(level=logging.WARNING)
     report = examine(settings, seconds)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)))

@@ -53,12 +53,10 @@ def test_cores_without_an_engine_are_noted(cores: int, noted: list[str], monkeyp
     assert [note[-len("--replicas 7") :] for note in report.notes if "cores" in note] == noted
 
 
-def test_what_is_no_model_and_what_is_broken_is_named(tmp_path: Path) -> None:
+def test_a_broken_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "en-fr").symlink_to(EMBEDDED_MODEL)
-    (tmp_path / "README.md").write_text("no model")
     (tmp_path / "broken.argosmodel").write_text("no package")
     report = examine(Settings(models=tmp_path, replicas=1), 0.2)
-    assert f"{tmp_path / 'README.md'} is ignored: it is neither a directory nor an Argos package" in report.notes
     [problem] = report.problems
     assert problem.startswith("broken.argosmodel: ")
     assert report.speeds
@@ -81,18 +79,9 @@ def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert problem.startswith("traces: OpenTelemetry is missing")
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ("redis://user:hidden@127.0.0.1:6379/0", "redis://user:***@127.0.0.1:6379/0"),
-        ("redis://127.0.0.1:6379/0?password=hidden&db=1", "redis://127.0.0.1:6379/0?password=***&db=1"),
-        ("redis://127.0.0.1:6379/0?pass%77ord=hidden", "redis://127.0.0.1:6379/0?password=***"),
-        ("rediss://a:hidden@b:1/0?ssl_password=hidden", "rediss://a:***@b:1/0?ssl_password=***"),
-        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
-    ],
-)
-def test_a_password_is_not_shown(given: str, shown: str) -> None:
-    settings = Settings.model_validate({"redis_url": given, "stream_secret": "hidden" * 3})
+def test_a_secret_is_not_shown() -> None:
+    address = "redis://user:hidden@127.0.0.1:6379/0"
+    settings = Settings.model_validate({"redis_url": address, "stream_secret": "hidden" * 3})
     visible = visible_settings(settings)
-    assert visible["redis_url"] == shown
+    assert visible["redis_url"] == "***"
     assert "hidden" not in str(visible) + repr(settings.stream_secret)

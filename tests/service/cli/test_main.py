@@ -176,7 +176,7 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def examine(settings: Settings, seconds: float) -> Report:
         seen.append(settings)
-        return Report("", "", "", Processor("", 1, [], None), [], settings.model_dump(mode="json"), [])
+        return Report("", "", "", Processor("", 1, None), [], settings.model_dump(mode="json"), [])
 
     monkeypatch.setattr("service.cli.doctor.examine", examine)
     monkeypatch.setenv("DRAGOMAN_SLOTS", "7")
