@@ -4,7 +4,6 @@ import difflib
 import importlib.metadata
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -27,20 +26,11 @@ ApiKeyOption = Annotated[
 class Commands(TyperGroup):
     """A group of commands whose usage errors are one line on standard error, like all other errors of `dragoman`."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
-        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
-        if not standalone_mode:
-            return run()
+    def main(self, *args: Any, **options: Any) -> Any:
+        if not options.get("standalone_mode", True):
+            return super().main(*args, **options)
         try:
-            status = run()
+            status = super().main(*args, **(options | {"standalone_mode": False}))
         except typer.TyperException as error:
             if message := _usage_error(error):
                 typer.echo(message, err=True)

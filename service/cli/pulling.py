@@ -3,7 +3,6 @@
 import resource
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -31,8 +30,6 @@ _OWN_BYTES: Final = 4 * _GIGABYTE
 """Memory of Python and torch, with the libraries of a GPU."""
 _COPIES: Final = 4
 """Copies of the weights: as read, as converted, in a wider type, and as written."""
-_REPORT_SECONDS: Final = 0.25
-"""Least time between two reports of progress to another program."""
 
 
 def print_report(report: Report) -> None:
@@ -169,17 +166,14 @@ def progress_bar(name: str, reporter: "_Reporter | None" = None) -> Iterator[Pro
 
 
 class _Reporter:
-    """Prints progress as lines of JSON, a few per second; each percent at once, since a download may halt at any."""
+    """Prints each step and each percent of it as a line of JSON."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last = ("", 0)
-        self._reported = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
         place = progress.step, 100 * progress.done // progress.total if progress.total else 0
-        if place == self._last and now < self._reported + _REPORT_SECONDS:
-            return
-        self._last, self._reported = place, now
-        print_report(Report(name=self._name, step=progress.step, done=progress.done, total=progress.total))
+        if place != self._last:
+            self._last = place
+            print_report(Report(name=self._name, step=progress.step, done=progress.done, total=progress.total))
