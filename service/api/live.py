@@ -8,17 +8,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Request, WebSocket
-from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from service.access.charges import Caller
 from service.api.context import CallerDependency, ServiceContext, ServiceDependency, address_of, key_before_body
-from service.api.error_handlers import invalid_request
 from service.api.live_messages import EVENT_NAMES, LiveChange, LiveChanged, LiveStart
 from service.api.openapi import BAD_INPUT, CALLER_ERRORS, ErrorResponse, Responses, body_of, errors_of
-from service.api.request_body import has_more_values, parse_body
+from service.api.request_body import has_more_values, parse_body, validated
 from service.api.sse import encode, encode_unnumbered, stream_options
 from service.api.translate import stored_glossary
 from service.errors import InvalidRequest, NotReady, ServiceError
@@ -255,11 +253,7 @@ def _parsed(model: type[Any], message: Any) -> Any:
     data = (message.get("text") or "").encode()
     if has_more_values(data, MAX_ENTRIES):
         raise InvalidRequest("glossary", f"more than {MAX_ENTRIES} entries")
-    try:
-        return model.model_validate_json(data, strict=True)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-    raise invalid_request(problems, "message", model.model_fields)
+    return validated(model, lambda: model.model_validate_json(data, strict=True), "message")
 
 
 async def _send(websocket: WebSocket, name: str, fields: dict[str, Any]) -> None:

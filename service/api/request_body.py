@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
@@ -198,15 +198,20 @@ async def parse_body(request: Request, model: type[M], *, or_url: bool = False) 
     in_url = await form_fields(request, request.scope["query_string"], "URL") if or_url and not json else {}
     if json == b"" and not in_url:
         raise InvalidRequest("body", "is empty")
+    if json is not None and not in_url:
+        return validated(model, lambda: model.model_validate_json(json, strict=True))
+    form = {} if json is not None else await read_form(request)
+    return validated(model, lambda: model.model_validate(form | in_url))
+
+
+def validated(model: type[M], validate: Callable[[], M], nameless: str = "body") -> M:
+    """Return what `validate` makes of a request's fields. Raises `InvalidRequest`, with `nameless` for the whole."""
     try:
-        if json is not None and not in_url:
-            return model.model_validate_json(json, strict=True)
-        form = {} if json is not None else await read_form(request)
-        return model.model_validate(form | in_url)
+        return validate()
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
     # Outside of `except`: an exception keeps its context, and Pydantic's error holds the whole body.
-    raise invalid_request(problems, fields=model.model_fields)
+    raise invalid_request(problems, nameless, model.model_fields)
 
 
 def media_type(request: Request) -> str:
@@ -232,7 +237,7 @@ async def read_form(request: Request) -> dict[str, object]:
     if kind == FORM:
         return await form_fields(request, await request.body())
     if kind == MULTIPART:
-        return _collected(await _multipart(request))
+        return collected(await _multipart(request))
     raise InvalidRequest("Content-Type", f"must be {JSON}, {FORM} or {MULTIPART}")
 
 
@@ -251,7 +256,7 @@ async def form_fields(request: Request, body: bytes, name: str = "body") -> dict
             pairs = await asyncio.get_running_loop().run_in_executor(_FORMS, _parse_qsl, form)
         else:
             pairs = _parse_qsl(form)
-        return _collected(pairs)
+        return collected(pairs)
     except UnicodeDecodeError:
         raise InvalidRequest(name, "is not valid UTF-8") from None
 
@@ -303,7 +308,8 @@ def _limits(request: Request) -> Limits:
     return limits
 
 
-def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
+def collected(pairs: Iterable[tuple[str, str]]) -> dict[str, object]:
+    """Return the fields of a form; a repeated one becomes an array."""
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value)

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from service.access.charges import Caller
-from service.api.context import ServiceContext, ServiceDependency, key_before_body, key_in_form
-from service.api.error_handlers import invalid_request
+from service.api.context import ServiceContext, ServiceDependency, address_of, key_before_body, key_in_form
 from service.api.openapi import body_of
-from service.api.request_body import MULTIPART, RequestBody, check_charset, media_type
+from service.api.request_body import MULTIPART, RequestBody, check_charset, collected, media_type, validated
 from service.api.translate import stored_glossary, unless_disconnected
 from service.documents.document import open_document
 from service.documents.jobs import BATCH_SECONDS, DocumentJob
@@ -48,16 +46,8 @@ class Uploaded(NamedTuple):
 
     def parse(self, model: type[F]) -> F:
         """Return the fields besides the file. Raises `InvalidRequest`."""
-        fields: dict[str, str | list[str]] = {}
-        for name in self.form:
-            values = [value for value in self.form.getlist(name) if isinstance(value, str)]
-            if name != "file":
-                fields[name] = values[0] if len(values) == 1 else values
-        try:
-            return model.model_validate(fields)
-        except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False, include_context=False)
-        raise invalid_request(problems)
+        texts = [(name, value) for name, value in self.form.multi_items() if isinstance(value, str) and name != "file"]
+        return validated(model, lambda: model.model_validate(collected(texts)))
 
     @property
     def file(self) -> UploadFile:
@@ -88,7 +78,7 @@ def form_of(model: type[RequestBody]) -> dict[str, Any]:
 
 async def uploaded(request: Request, service: ServiceDependency) -> AsyncIterator[Uploaded]:
     """Identify the caller, before the file is read if the key comes first, count the document, and read the form."""
-    address = request.client.host if request.client else None
+    address = address_of(request)
     key = key_before_body(request) if service.access.has_keys else None
     # The key may be in the form; without keys, the caller is an address.
     caller = await service.access.admit(key, address) if key or not service.access.has_keys else None

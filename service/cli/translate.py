@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import msgspec
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -56,7 +55,7 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
     """
     zygote = Zygote("warning", settings.log_format)
     zygote.launch()  # it imports PyTorch while this process imports the server
-    from service.api.error_handlers import invalid_request
+    from service.api.request_body import validated
     from service.api.sse import EVENT_NAMES, payload
     from service.api.translate_request import TranslateRequest
     from service.server.composition import build_service
@@ -70,13 +69,8 @@ async def local_engine(settings: Settings, job: TranslationJob) -> AsyncIterator
         raise
 
     async def stream(q: str | list[str]) -> AsyncGenerator[Event]:
-        try:
-            request = TranslateRequest.model_validate(
-                {"q": q, "source": job.source, "target": job.target, **job.options}
-            )
-        except ValidationError as error:
-            problems = [dict(each) for each in error.errors()]
-            raise invalid_request(problems, fields=TranslateRequest.model_fields) from None
+        fields = {"q": q, "source": job.source, "target": job.target, **job.options}
+        request = validated(TranslateRequest, lambda: TranslateRequest.model_validate(fields))
         options = request.options(service.translator.limits.max_beam_size)
         shape = request.shape()
         translation = service.translator.start(request.texts(), request.source, request.target, options)
