@@ -161,13 +161,10 @@ class HeadAsGet:
             await self._app(scope, receive, send)
             return
 
-        async def send_without_body(message: Message) -> None:
-            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
-
-        # In a copy of the scope: the server and the log must see HEAD.
+        # In a copy of the scope: the log must see HEAD, and so must uvicorn, which then sends no body.
         as_get = {**scope, "method": "GET"}
         try:
-            await self._app(as_get, receive, send_without_body)
+            await self._app(as_get, receive, send)
         finally:
             scope["route"] = as_get.get("route")
 
