@@ -41,23 +41,27 @@ class GlossaryRequest(DictionaryBody):
     name: Name
 
 
-class GlossaryInfo(BaseModel):
-    glossary_id: str = Field(examples=["2b7c6b7e-0e5c-4d41-9a7c-5f2f0c3d6c11"])
-    name: str = Field(examples=["animals"])
-    ready: bool = True
+class LanguagePair(BaseModel):
     source_lang: str = Field(description="language code, as the model has it", examples=["en"])
     target_lang: str = Field(description="language code, as the model has it", examples=["fr"])
-    creation_time: str = Field(description="ISO 8601, in UTC", examples=["2026-01-31T12:00:00.000000+00:00"])
+
+
+class DictionaryInfo(LanguagePair):
     entry_count: int = Field(examples=[1])
+
+
+class StoredGlossary(BaseModel):
+    glossary_id: str = Field(examples=["2b7c6b7e-0e5c-4d41-9a7c-5f2f0c3d6c11"])
+    name: str = Field(examples=["animals"])
+    creation_time: str = Field(description="ISO 8601, in UTC", examples=["2026-01-31T12:00:00.000000+00:00"])
+
+
+class GlossaryInfo(StoredGlossary, DictionaryInfo):
+    ready: bool = True
 
 
 class GlossaryList(BaseModel):
     glossaries: list[GlossaryInfo]
-
-
-class LanguagePair(BaseModel):
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["fr"])
 
 
 class LanguagePairs(BaseModel):

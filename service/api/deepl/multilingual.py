@@ -8,7 +8,16 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from service.api.context import CallerDependency, ServiceContext, ServiceDependency, owner_of
-from service.api.deepl.glossaries import DictionaryBody, Language, Name, direction_of, parse_entries
+from service.api.deepl.glossaries import (
+    DictionaryBody,
+    DictionaryInfo,
+    Language,
+    LanguagePair,
+    Name,
+    StoredGlossary,
+    direction_of,
+    parse_entries,
+)
 from service.api.deepl.translate import deepl_errors
 from service.api.openapi import body_of
 from service.api.request_body import RequestBody, parse_body
@@ -60,16 +69,7 @@ class CollectionChange(_WithDictionaries):
     dictionaries: _Dictionaries = Field(default=[])
 
 
-class DictionaryInfo(BaseModel):
-    source_lang: str = Field(description="language code, as the model has it", examples=["en"])
-    target_lang: str = Field(description="language code, as the model has it", examples=["fr"])
-    entry_count: int = Field(examples=[1])
-
-
-class CollectionInfo(BaseModel):
-    glossary_id: str = Field(examples=["2b7c6b7e-0e5c-4d41-9a7c-5f2f0c3d6c11"])
-    name: str = Field(examples=["animals"])
-    creation_time: str = Field(description="ISO 8601, in UTC", examples=["2026-01-31T12:00:00.000000+00:00"])
+class CollectionInfo(StoredGlossary):
     dictionaries: list[DictionaryInfo]
 
 
@@ -77,9 +77,7 @@ class CollectionList(BaseModel):
     glossaries: list[CollectionInfo]
 
 
-class DictionaryEntries(BaseModel):
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["fr"])
+class DictionaryEntries(LanguagePair):
     entries: str = Field(examples=["cat\tmatou"])
     entries_format: Literal["tsv"] = "tsv"
 
