@@ -3,7 +3,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from service.cli.main import app
@@ -18,12 +17,6 @@ def test_flags_over_environment_over_defaults(monkeypatch: pytest.MonkeyPatch) -
     settings = load_settings(port="6002", max_waiting="3")
     assert (settings.slots, settings.port, settings.max_waiting) == (7, 6002, 3)
     assert settings.host == "127.0.0.1"
-
-
-def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_SLOTS", "many")
-    with pytest.raises(ValidationError, match="slots"):
-        Settings()
 
 
 def test_replicas_are_as_many_as_cores_up_to_four(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -123,18 +116,6 @@ def test_a_setting_that_is_gone_is_refused_with_what_took_its_place(monkeypatch:
     for command in (["serve"], ["translate", "Yes."]):
         done = CliRunner().invoke(app, command)
         assert (done.exit_code, done.stderr) == (2, f"dragoman: dragoman_{name} is no setting any more: {sentence}\n")
-
-
-def test_frozen() -> None:
-    settings = Settings(model=Path("x"))
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.port = 1
-
-
-def test_one_model_and_a_directory_of_models_exclude_one_another(tmp_path: Path) -> None:
-    assert Settings(models=tmp_path).models == tmp_path
-    with pytest.raises(ValidationError, match="model and models: only one"):
-        Settings(models=tmp_path, model=tmp_path)
 
 
 def test_variables_that_are_no_settings_are_reported_with_what_they_may_mean(monkeypatch: pytest.MonkeyPatch) -> None:
