@@ -12,7 +12,7 @@ import typer
 from service.access.async_key_store import this_month
 from service.access.key_store import Key, KeyLimits, KeysError, KeyStore
 from service.cli.common import fail, show_table
-from service.settings import CommandSettings
+from service.cli.settings_options import load_command_settings
 
 app = typer.Typer(no_args_is_help=True, help="Manage API keys; `serve --keys FILE` requires one of the file.")
 
@@ -73,7 +73,7 @@ def _limit(value: int | None) -> str:
 
 @contextmanager
 def _opened(path: Path | None, *, create: bool = False) -> Iterator[KeyStore]:
-    path = path or CommandSettings().keys
+    path = path or load_command_settings().keys
     if path is None:
         fail("no key file: give --keys FILE, or set DRAGOMAN_KEYS")
     try:

@@ -24,11 +24,11 @@ from service.cli.models import OfflineOption
 from service.cli.models import app as models_app
 from service.cli.pulling import confine, confine_memory, import_named, local_model, parsed_model
 from service.cli.serve import serve
-from service.cli.settings_options import load_settings, takes_settings
+from service.cli.settings_options import load_command_settings, load_settings, takes_settings
 from service.cli.training import app as training_app
 from service.errors import ServiceError, UnknownLanguage
 from service.hub.errors import HubError, is_full_disk
-from service.settings import EMBEDDED_MODELS, CommandSettings, Settings, UnusableSettingError
+from service.settings import EMBEDDED_MODELS, Settings, UnusableSettingError
 
 if TYPE_CHECKING:
     from service.cli.documents import DocumentOptions
@@ -196,7 +196,9 @@ def _engine(
     """Return the engine of a command: a server, or one that runs here."""
     from service.cli.translate import local_engine, server
 
-    return local_engine(settings(), job) if url is None else server(url, api_key or CommandSettings().api_key, job)
+    return (
+        local_engine(settings(), job) if url is None else server(url, api_key or load_command_settings().api_key, job)
+    )
 
 
 def _check_together(given: Mapping[str, object], as_json: bool) -> None:

@@ -9,7 +9,8 @@ import typer
 from model.checkpoint_config import CheckpointError
 from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.cli.common import UNUSABLE, fail, show_table
-from service.cli.pulling import load_command_settings, print_report, pull
+from service.cli.pulling import print_report, pull
+from service.cli.settings_options import load_command_settings
 from service.hub.errors import HubError, TemporaryHubError
 from service.hub.names import HubName, parse_name
 from service.hub.progress import Report

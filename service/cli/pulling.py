@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
@@ -19,11 +18,11 @@ from rich.progress import Progress as Bars
 from model.checkpoint_config import CheckpointConfig, CheckpointError, LanguageHint
 from model.source_files import DEFAULT_MAX_MEGABYTES
 from service.cli.common import fail
+from service.cli.settings_options import load_command_settings
 from service.hub.errors import HubError
 from service.hub.names import HubName, HubOptions, hidden_name, parse_model
 from service.hub.progress import Progress, Report
 from service.registry.importing import ensure_imported
-from service.settings import CommandSettings
 
 _GIGABYTE: Final = 1 << 30
 _OWN_BYTES: Final = 4 * _GIGABYTE
@@ -34,14 +33,6 @@ _COPIES: Final = 4
 
 def print_report(report: Report) -> None:
     typer.echo(msgspec.json.encode(report).decode())
-
-
-def load_command_settings(*, offline: bool = False) -> CommandSettings:
-    """Load the settings of a command from the environment; a wrong value ends the program with its name."""
-    try:
-        return CommandSettings(offline=True) if offline else CommandSettings()
-    except ValidationError as error:
-        fail("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))
 
 
 def local_model(model: Path | HubName, options: HubOptions) -> Path:

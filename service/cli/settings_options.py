@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -16,7 +16,9 @@ from pydantic_core import ErrorDetails
 from rich.markup import escape
 
 from service.cli.common import fail
-from service.settings import Settings, default_text, flags
+from service.settings import CommandSettings, Settings, default_text, flags
+
+S = TypeVar("S", Settings, CommandSettings)
 
 _LISTS: Final = ("trusted_proxies", "cors_origins", "memory")
 """Settings of several values: separated by commas, or by an option each."""
@@ -54,9 +56,19 @@ def load_settings(**given: Any) -> Settings:
     """
     try:
         tempfile.gettempdir()  # imports of libraries need it, and documents
-        return Settings(**given)
     except FileNotFoundError as error:
         fail(f"{error.strerror}: set TMPDIR to a directory that this user can write")
+    return _loaded(Settings, given)
+
+
+def load_command_settings(*, offline: bool = False) -> CommandSettings:
+    """Load the settings of a command from the environment; a wrong value ends the program with its name."""
+    return _loaded(CommandSettings, {"offline": True} if offline else {})
+
+
+def _loaded(kind: type[S], given: dict[str, Any]) -> S:
+    try:
+        return kind(**given)
     except ValidationError as error:
         # Defaults that depend on a wrong value are no mistakes of their own.
         mistakes = [each for each in error.errors() if each["type"] != "default_factory_not_called"]

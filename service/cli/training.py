@@ -11,7 +11,8 @@ import typer
 
 from service.cli.common import ApiKeyOption, UrlOption, fail
 from service.cli.pulling import local_checkpoint
-from service.settings import EMBEDDED_MODEL, CommandSettings
+from service.cli.settings_options import load_command_settings
+from service.settings import EMBEDDED_MODEL
 
 # As in model.training.evaluate, which would load torch.
 Precision = Literal["float32", "int8"]
@@ -172,7 +173,7 @@ def robustness(  # noqa: PLR0913  each is an option of the command
 
     def by_server(texts: list[str]) -> list[str]:
         assert url is not None
-        with Client(url, api_key=api_key or CommandSettings().api_key) as client:
+        with Client(url, api_key=api_key or load_command_settings().api_key) as client:
             return [
                 client.translate(text, source=direction.source, target=direction.target, beam_size=beam_size).text
                 for text in texts

@@ -79,6 +79,8 @@ def test_what_is_wrong_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "there is no key of this name" in _keys("remove", "office").stderr
     monkeypatch.delenv("DRAGOMAN_KEYS")
     assert "DRAGOMAN_KEYS" in _keys("list").stderr
+    monkeypatch.setenv("DRAGOMAN_OFFLINE", "maybe")
+    assert _keys("list").stderr.startswith("dragoman: offline: ")
 
 
 def test_a_server_says_what_is_wrong_with_its_keys(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
