@@ -1,6 +1,6 @@
 // A document that is dropped on the page or chosen: sent, followed while it is translated, and downloaded.
 
-import { answered, checked, serverSentEvents } from "./server.js";
+import { answered, checked, events } from "./server.js";
 import { number, t } from "./texts.js";
 
 const $ = (id) => document.getElementById(id);
@@ -49,7 +49,7 @@ export class DocumentView {
         await this.delete();
         await this.upload({ source, target: better, file }, signal);
       }
-      await this.follow(this.job.id);
+      await this.follow(this.job.id, signal);
     } catch (error) {
       if (!signal.aborted) this.fail(error);
     }
@@ -64,28 +64,25 @@ export class DocumentView {
   }
 
   /** Show the progress until the end, over as many connections as it takes. */
-  async follow(id) {
-    while (this.job?.id === id) {
-      const response = await this.request(`documents/${id}`, { headers: { Accept: "text/event-stream" } });
-      try {
-        for await (const { data } of serverSentEvents(response)) {
-          if (this.job?.id !== id) return;
-          if (data.state === "error") return this.fail(new Error(data.error));
-          this.show(data);
-          if (data.state === "done") return;
-        }
-      } catch (error) {
-        if (!(error instanceof TypeError)) throw error; // the connection broke
-      }
+  async follow(id, signal) {
+    const options = { headers: { Accept: "text/event-stream" }, signal };
+    const send = () => this.fetch(`documents/${id}`, options);
+    for await (const { data } of events(send, { onWait: showWait, signal })) {
+      if (data.state === "error") return this.fail(new Error(data.error));
+      this.show(data);
+      if (data.state === "done") return;
     }
   }
 
-  /** Fetch with the key of the page, as soon as the server answers; throws what it refuses. */
-  async request(path, { headers = {}, ...options } = {}) {
+  /** Fetch as soon as the server answers; throws what it refuses. */
+  async request(path, options = {}) {
+    return checked(await answered(() => this.fetch(path, options), { onWait: showWait, signal: options.signal }));
+  }
+
+  /** Fetch with the key of the page. */
+  fetch(path, { headers = {}, ...options }) {
     const { key } = this.chosen();
-    const all = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
-    const onWait = () => ($("document-words").textContent = t("The server does not answer. Trying again …"));
-    return checked(await answered(() => fetch(path, { ...options, headers: all }), { onWait, signal: options.signal }));
+    return fetch(path, { ...options, headers: key ? { ...headers, Authorization: `Bearer ${key}` } : headers });
   }
 
   show({ state, name, characters, characters_done: done, seconds_left: seconds, report }) {
@@ -136,6 +133,10 @@ export class DocumentView {
       this.fail(error);
     }
   }
+}
+
+function showWait() {
+  $("document-words").textContent = t("The server does not answer. Trying again …");
 }
 
 /** The report of a document: counts in the page's language, and the server's warnings as they are. */
