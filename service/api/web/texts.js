@@ -3,16 +3,7 @@
 
 import { browser } from "./storage.js";
 
-/** The languages of the page, each by its own name. */
-const INTERFACES = {
-  ar: "العربية",
-  de: "Deutsch",
-  en: "English",
-  es: "Español",
-  fr: "Français",
-  hi: "हिन्दी",
-  pt: "Português",
-};
+const INTERFACES = ["ar", "de", "en", "es", "fr", "hi", "pt"]; // the languages of the page
 const RIGHT_TO_LEFT = ["ar"];
 const KEPT = "interface"; // in the storage of this browser
 const ATTRIBUTES = ["aria-label", "title", "placeholder", "alt", "data-empty", "aria-description"];
@@ -24,12 +15,13 @@ const given = {};
 /** The language of the page: the one that was chosen, or the first of the browser's that there is. */
 function interfaceLanguage() {
   const wanted = [browser.get(KEPT, ""), ...navigator.languages.map((code) => code.split("-")[0])];
-  return wanted.find((code) => Object.hasOwn(INTERFACES, code)) ?? "en";
+  return wanted.find((code) => INTERFACES.includes(code)) ?? "en";
 }
 
 /** Offer the languages of the page in a list; a choice loads it again, after `onChoose` has heard of it. */
 export function offerInterfaces(list, onChoose) {
-  list.append(...Object.entries(INTERFACES).map(([code, name]) => new Option(name, code)));
+  const ownName = (code) => capitalized(new Intl.DisplayNames([code], { type: "language" }).of(code));
+  list.append(...INTERFACES.map((code) => new Option(ownName(code), code)));
   list.value = interfaceLanguage();
   list.addEventListener("change", () => {
     browser.set(KEPT, list.value);
@@ -74,7 +66,10 @@ export function languageName(code) {
 
 /** Return the name of a language as an entry of a list. */
 export function listName(code) {
-  const [first, ...rest] = languageName(code);
+  return capitalized(languageName(code));
+}
+
+function capitalized([first, ...rest]) {
   return first.toLocaleUpperCase() + rest.join("");
 }
 
