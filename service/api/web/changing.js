@@ -4,8 +4,6 @@
 import { element, setFace, View } from "./elements.js";
 import { t } from "./texts.js";
 
-const GAP = 6;
-
 export class WordMenu extends View {
   /**
    * `ways` knows other ways to say a sentence. `onChange(number, text)` hears of another translation of a sentence, and
@@ -16,9 +14,8 @@ export class WordMenu extends View {
     Object.assign(this, { ways, onChange, onTerm });
     this.word = null;
     this.own = this.find(".own input");
-    [this.term, this.translation] = root.querySelectorAll(".term input");
     this.find(".own").addEventListener("submit", (event) => this.useOwn(event));
-    this.find(".term").addEventListener("submit", (event) => this.keepTerm(event));
+    this.find(".keep").addEventListener("click", () => this.keepTerm());
     this.find(".close").addEventListener("click", () => root.hidePopover());
     root.addEventListener("keydown", (event) => this.moveByKey(event));
     root.addEventListener("toggle", ({ newState }) => newState === "closed" && (this.word = null));
@@ -30,15 +27,11 @@ export class WordMenu extends View {
     this.find(".word").textContent = word.text;
     this.find(".from").textContent = "";
     this.own.value = "";
-    [this.term.value, this.translation.value] = ["", word.text];
-    this.find(".keep").open = false;
     for (const list of this.root.querySelectorAll("ul")) list.replaceChildren();
     this.say(t("Looking for other ways to say it …"));
-    this.root.showPopover();
-    this.place(word.nodes[0]);
+    this.root.showPopover({ source: word.nodes[0] });
     this.root.focus();
     await this.look(word);
-    if (this.word === word) this.place(word.nodes[0]);
   }
 
   async look(word) {
@@ -49,7 +42,7 @@ export class WordMenu extends View {
         this.ways.ofSentence(sentence, whole),
       ]);
       if (this.word !== word) return;
-      this.find(".from").textContent = this.term.value = words.term;
+      this.find(".from").textContent = words.term;
       this.list(".words", words.options);
       this.list(".sentences", sentences.filter((each) => !words.options.includes(each)));
       this.say(words.options.length + sentences.length ? "" : t("Nothing else fits here."));
@@ -96,23 +89,9 @@ export class WordMenu extends View {
     }
   }
 
-  keepTerm(event) {
-    event.preventDefault();
-    const [term, translation] = [this.term, this.translation].map(({ value }) => value.trim());
-    if (term === "" || translation === "") return;
+  keepTerm() {
     this.root.hidePopover();
-    this.onTerm(term, translation);
-  }
-
-  /** Below the word, or above it where there is more room. */
-  place(node) {
-    const rect = node.getBoundingClientRect();
-    const { offsetWidth: width, offsetHeight: height } = this.root;
-    const above = rect.bottom + GAP + height > innerHeight && rect.top > height + GAP;
-    const start = document.dir === "rtl" ? rect.right - width : rect.left;
-    const left = Math.max(GAP, Math.min(start, document.documentElement.clientWidth - width - GAP));
-    this.root.style.setProperty("--top", `${scrollY + (above ? rect.top - height - GAP : rect.bottom + GAP)}px`);
-    this.root.style.setProperty("--left", `${scrollX + left}px`);
+    this.onTerm(this.find(".from").textContent, this.find(".word").textContent);
   }
 
   moveByKey(event) {
@@ -142,22 +121,18 @@ export function common(one, other, most = Math.min(one.length, other.length)) {
   return [first, last];
 }
 
-const LONGEST_TERM_WORDS = 4;
-
 export class Correction {
   /**
    * `bar`, `editor` and `buttons` are elements of the page. `onChange` hears that the translation is another one;
-   * `onSuggest` sends it; `onTerm(change)` hears of a word that was corrected: {number, whole, start, end, text}.
+   * `onSuggest` sends it.
    */
-  constructor({ target, bar, editor }, buttons, { onChange, onSuggest, onTerm }) {
+  constructor({ target, bar, editor }, buttons, { onChange, onSuggest }) {
     Object.assign(this, { target, bar, editor, buttons, onChange });
     this.suggests = false;
     this.before = null; // the translation as it came
-    this.term = null;
     buttons.edit.addEventListener("click", () => (this.editing ? this.finish() : this.edit()));
     buttons.undo.addEventListener("click", () => this.undo());
     buttons.suggest.addEventListener("click", async () => (buttons.suggest.hidden = await onSuggest()));
-    buttons.keep.addEventListener("click", () => onTerm(this.term));
     editor.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.close();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.finish();
@@ -183,7 +158,7 @@ export class Correction {
     const [lead] = /^\s*/.exec(whole);
     const [trail] = /\s*$/.exec(whole);
     this.target.replace(number, lead + text + trail);
-    this.changed(null);
+    this.changed();
   }
 
   edit() {
@@ -202,10 +177,10 @@ export class Correction {
     const place = this.place(text, edited);
     if (place) this.target.replace(place.number, place.edited);
     else this.target.replaceAll(edited);
-    this.changed(place && this.termOf(place));
+    this.changed();
   }
 
-  /** The only sentence that differs, with both texts; null if there is none. */
+  /** The only sentence that differs, with its new text; null if there is none. */
   place(text, edited) {
     const numbers = [...this.target.sentences.keys()].filter((number) => this.target.sentences[number]);
     let start = 0;
@@ -214,31 +189,19 @@ export class Correction {
       const rest = text.length - start - whole.length;
       const same = edited.startsWith(text.slice(0, start)) && edited.endsWith(text.slice(start + whole.length));
       const own = edited.slice(start, edited.length - rest);
-      if (same && edited.length >= start + rest) return { number, whole, edited: own };
+      if (same && edited.length >= start + rest) return { number, edited: own };
       start += whole.length;
     }
     return null;
-  }
-
-  /** What was written instead of which part, if it is short enough for a term. */
-  termOf({ number, whole, edited }) {
-    const [before, text] = difference(whole, edited);
-    const [, old] = difference(edited, whole);
-    const words = text.replace(/[.,;:!?…]+\s*$/, "").trim();
-    const start = before.length - (whole.length - whole.trimStart().length);
-    const short = words !== "" && old.trim() !== "" && words.split(/\s+/).length <= LONGEST_TERM_WORDS;
-    return short ? { number, whole: whole.trim(), start, end: start + old.trim().length, text: words } : null;
   }
 
   remember() {
     this.before ??= this.target.sentences.map((_, number) => this.target.textOf(number));
   }
 
-  changed(term) {
-    this.term = term;
+  changed() {
     this.bar.hidden = false;
     this.buttons.suggest.hidden = !this.suggests;
-    this.buttons.keep.hidden = term === null;
     this.onChange();
   }
 

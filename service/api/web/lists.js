@@ -104,17 +104,13 @@ export class TermsView extends KeptList {
   submit(event) {
     event.preventDefault();
     const { term, translation } = this.form.elements;
-    if (term.value.trim() === "" || translation.value.trim() === "") return;
-    this.add(term.value.trim(), translation.value.trim());
+    const added = { ...this.direction(), term: term.value.trim(), translation: translation.value.trim() };
+    if (added.term === "" || added.translation === "") return;
+    // It replaces one of the same words in the same direction.
+    const same = (each) => ["source", "target", "term"].every((field) => each[field] === added[field]);
+    this.keep([added, ...this.entries.filter((each) => !same(each))]);
     this.form.reset();
     term.focus();
-  }
-
-  /** Keep a term of the present direction; it replaces one of the same words. */
-  add(term, translation) {
-    const { source, target } = this.direction();
-    const same = (each) => each.source === source && each.target === target && each.term === term;
-    this.keep([{ source, target, term, translation }, ...this.entries.filter((each) => !same(each))]);
   }
 
   keep(terms) {

@@ -60,12 +60,12 @@ const ways = new OtherWays((fields) => api.ask("translate", { ...fields, ...with
 const menu = new WordMenu($("ways"), {
   ways,
   onChange: (number, words) => correction.replace(number, words),
-  onTerm: (term, translation) => terms.add(term, translation),
+  onTerm: (term, translation) => terms.offer(term, translation),
 });
 const correction = new Correction(
   { target, bar: $("changed"), editor: $("editor") },
-  { edit: $("edit"), undo: $("undo"), suggest: $("suggest"), keep: $("keep-term") },
-  { onChange: changed, onSuggest: suggest, onTerm: offerTerm },
+  { edit: $("edit"), undo: $("undo"), suggest: $("suggest") },
+  { onChange: changed, onSuggest: suggest },
 );
 const documents = new DocumentView({
   chosen: () => ({ ...direction.chosen, key: api.key }),
@@ -270,12 +270,6 @@ function openMenu(word) {
   if (sentence === "") return; // it was stopped before its end
   menu.open({ ...word, sentence });
   target.mark(word.nodes);
-}
-
-async function offerTerm(word) {
-  const sentence = translator.translation.sourceOf(word.number);
-  const { term } = await ways.ofWord(sentence, word.whole, word).catch(() => ({ term: "" }));
-  terms.offer(term, word.text);
 }
 
 /** Send the translation as a better one. Returns whether the server has it. */
