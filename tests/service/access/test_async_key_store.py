@@ -14,7 +14,6 @@ from service.access.control import AccessControl
 from service.access.key_store import Key, KeyLimits, KeyStore
 from service.errors import DeadlineExceeded, KeysUnavailable
 from service.settings import Settings
-from tests.disks import SmallDisk
 
 MONTH = this_month()
 
@@ -77,20 +76,6 @@ async def test_a_hundred_wait_no_longer_than_one(
         ("the key file cannot be used", f"{path}: database is locked")
     }
     assert not any(each.exc_info for each in caplog.records)
-
-
-async def test_on_a_full_disk_nothing_is_counted_and_everything_read(disk: SmallDisk) -> None:
-    path = disk.path / "keys.db"
-    key, known = _key(path)
-    async with aclosing(AsyncKeyStore(path)) as made:
-        disk.fill()
-        with pytest.raises(KeysUnavailable):
-            await made.count(known, MONTH, 5)
-        assert await made.used(known) == 0
-        assert await made.find(key) == known
-        disk.make_room()
-        assert await made.count(known, MONTH, 5)
-        assert await made.used(known) == 5
 
 
 async def test_what_cannot_be_given_back_does_not_hide_what_failed(

@@ -56,23 +56,6 @@ def _stepped(scheduler: Scheduler) -> list[int]:
     return _ids(scheduler, _step(scheduler)[0])
 
 
-def test_first_come_first_served_up_to_the_slots() -> None:
-    scheduler = _scheduler(slots=2)
-    for request_id in (10, 11, 12):
-        scheduler.add(request_id, _request())
-    plan, _ = _step(scheduler)
-    assert _ids(scheduler, plan) == [10, 11]
-    assert (scheduler.slots_used, scheduler.waiting) == (2, 1)
-
-
-def test_a_step_encodes_no_more_than_max_prefill() -> None:
-    scheduler = _scheduler(slots=10, max_prefill=3)
-    for request_id in range(7):
-        scheduler.add(request_id, _request())
-    admitted = [len(_step(scheduler)[0].admitted) for _ in range(4)]
-    assert admitted == [3, 3, 1, 0]
-
-
 def test_joins_at_the_next_step_and_leaves_at_its_own_last_token() -> None:
     scheduler = _scheduler()
     scheduler.add(1, _request(max_new_tokens=3))
@@ -136,14 +119,6 @@ def test_but_never_twice_in_a_row() -> None:
         scheduler.add(request_id, _request(max_new_tokens=1))
         steps.append(_stepped(scheduler))
     assert steps == [[1], [0, 2], [3], [0, 4]]
-
-
-def test_a_beam_waits_for_all_its_slots_and_nobody_overtakes() -> None:
-    scheduler = _scheduler(slots=4)
-    scheduler.add(1, _request(max_new_tokens=1, beam=2))
-    scheduler.add(2, _request(max_new_tokens=2, beam=3))
-    scheduler.add(3, _request())
-    assert [_stepped(scheduler) for _ in range(4)] == [[1], [2, 3], [2, 3], [3]]
 
 
 def test_a_failed_step_ends_its_requests() -> None:

@@ -32,37 +32,6 @@ def _places(rows: list[Row]) -> list[tuple[int, list[int]]]:
     return [(row.slot, row.ids) for row in rows]
 
 
-def test_a_prefix_is_written_at_once_and_only_the_new_part_is_wanted() -> None:
-    sequence = sequence_of(_request(forced=[5, 6, 7], sent=[5, 6]), [4], EOS)
-    rows = sequence.rows()
-    assert [(row.slot, row.ids, row.forced, row.num_extensions) for row in rows] == [
-        (4, [], 5, 0),
-        (4, [5], 6, 0),
-        (4, [5, 6], 7, 1),
-    ]
-    assert [row.needs_logits for row in rows] == [False, False, True]
-    assert _tokens(sequence.advance([_extension(0, 7, -1.0)])) == [7]
-    assert _places(sequence.rows()) == [(4, [5, 6, 7])]
-    assert not sequence.rows()[0].needs_logits
-
-
-@pytest.mark.parametrize("forced", [[], [5, 6]])
-def test_a_prompt_is_read_in_the_first_step_and_takes_nothing_from_the_limit(forced: list[int]) -> None:
-    limit = 6
-    sequence = sequence_of(generation_request([7, EOS], limit, forced_ids=forced, decoder_ids=[40, 41]), [4], EOS)
-    rows = sequence.rows()
-    assert _places(rows) == [(4, [40, 41, *forced][:read]) for read in range(2 + max(len(forced), 1))]
-    assert [row.num_extensions for row in rows] == [0, 0, *(1 for _ in forced or [0])]
-    assert not any(row.steps_ahead for row in rows[:2])
-    sequence.advance([_extension(0, token, -1.0) for token in forced or [9]])
-    [row] = sequence.rows()
-    written = len(forced or [9])
-    assert _places([row]) == [(4, [40, 41, *(forced or [9])])]
-    assert sequence.plain_state() == ((forced or [9])[-1], 2 + written, limit - written)
-    end = sequence.advance([_extension(0, 9, -1.0)] * (limit - written))
-    assert end.finish_reason == "length"
-
-
 def test_the_first_child_inherits_and_only_others_are_copied() -> None:
     sequence = BeamSequence(_request(beam=3), [0, 3, 8], EOS)
     assert _places(sequence.rows()) == [(0, [])]
@@ -125,29 +94,11 @@ SEARCHED = [
 ]
 
 
-def test_a_beam_that_is_searched_again_repeats_nothing() -> None:
-    sequence = BeamSequence(_request(beam=2), [0, 1], EOS)
-    sent = [_tokens(sequence.advance(step)) for step in SEARCHED]
-    assert sent == [[], [5], [7], [4, EOS]]
-    whole = [5, 7, 4, EOS]
-    for known in range(len(whole)):
-        sequence = BeamSequence(_request(beam=2, sent=whole[:known]), [0, 1], EOS)
-        assert [token for step in SEARCHED for token in _tokens(sequence.advance(step))] == whole[known:]
-
-
 @pytest.mark.parametrize("sent", [[6], [5, 8], [5, 7, 4, EOS], [5, 7, 4, EOS, 9]])
 def test_a_beam_that_is_searched_again_and_differs_says_so(sent: list[int]) -> None:
     sequence = BeamSequence(_request(beam=2, sent=sent), [0, 1], EOS)
     with pytest.raises(SearchDiffers):
         [sequence.advance(step) for step in SEARCHED]
-
-
-def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
-    sequence = BeamSequence(_request(forced=[5, 6], beam=2), [0, 1], EOS)
-    assert [(row.ids, row.forced, row.num_extensions) for row in sequence.rows()] == [([], 5, 1), ([5], 6, 1)]
-    assert _tokens(sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
-    [row] = sequence.rows()
-    assert (row.ids, row.total, row.num_extensions) == ([5, 6], -3.0, 4)
 
 
 def test_a_beam_at_its_limit_is_cut() -> None:

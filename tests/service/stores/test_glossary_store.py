@@ -11,7 +11,6 @@ from model.checkpoint_config import Direction
 from service.errors import DamagedGlossary, InsufficientStorage, InvalidRequest, TooLong, UnknownGlossary
 from service.stores import glossary_store
 from service.stores.glossary_store import GlossaryStore
-from tests.disks import SmallDisk
 
 FRENCH = Direction(source="en", target="fr")
 
@@ -181,21 +180,6 @@ def test_what_cannot_be_deleted_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(InsufficientStorage):
         store.delete("pets", None)
     assert store.entries(made.id, None) == {"cat": "matou"}
-
-
-def test_on_a_full_disk_the_others_stay_in_use(disk: SmallDisk) -> None:
-    kept = disk.path / "kept"
-    store = GlossaryStore(kept)
-    made = store.add("pets", FRENCH, {"cat": "matou"}, None)
-    disk.fill()
-    with pytest.raises(InsufficientStorage):
-        store.add("more", FRENCH, {"cat": "matou"}, None)
-    assert [each.name for each in kept.iterdir()] == [f"{made.id}.json"]
-    assert GlossaryStore(kept).entries(made.id, None) == {"cat": "matou"}
-    store.delete(made.id, None)
-    disk.make_room()
-    again = store.add("more", FRENCH, {"cat": "matou"}, None)
-    assert [each.id for each in store.all(None)] == [again.id]
 
 
 def test_nobody_sees_half_of_one(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import time
-from pathlib import Path
 from typing import Final, cast
 
 import pytest
@@ -70,58 +68,6 @@ class Restarts:
 
     def restarted(self) -> None:
         self.count += 1
-
-
-_DIES_OF_REQUESTS: Final = """\
-#!{python}
-import os, socket, sys
-sys.path.insert(0, {root!r})
-import msgspec
-from service.engine.messages import Admitted, Command, Forked, Frames, Loaded, Ready, frame
-
-def next_fork(control):
-    control.sendall(frame(Loaded()))
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if not message:
-            os._exit(0)
-        pid = os.fork()
-        if pid == 0:
-            control.close()
-            return socket.socket(fileno=descriptors[0])
-        control.sendall(frame(Forked(pid)))
-        os.close(descriptors[0])
-
-control = next_fork(socket.socket(fileno=int(sys.argv[4])))
-control.recv(1 << 16)  # the options
-channel = next_fork(control)
-channel.sendall(frame(Ready(0, "cpu")))
-[submit] = map(msgspec.msgpack.Decoder(Command).decode, Frames().feed(channel.recv(1 << 16)))
-if {announces}:
-    channel.sendall(frame(Admitted([submit.request_id], [0.0])))
-os._exit(1)
-"""
-
-
-@pytest.mark.parametrize(("announces", "deaths"), [(True, 5), (False, 6)])
-async def test_a_request_that_kills_each_engine_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, announces: bool, deaths: int
-) -> None:
-    """The last three engines had no other request. An engine may die before it reports the admission."""
-    program = tmp_path / "engine"
-    program.write_text(_DIES_OF_REQUESTS.format(python=sys.executable, root=str(Path.cwd()), announces=announces))
-    program.chmod(0o700)
-    monkeypatch.setattr("sys.executable", str(program))
-    restarts = Restarts()
-    engine = EngineProcess(ForkServer(NOWHERE), 0, EngineObserver(restarted=restarts.restarted))
-    engine.start()
-    await engine.wait_until_started()
-    generation = submitted(engine.requests, generation_request([5, 2], 3))
-    async with asyncio.timeout(60):
-        with pytest.raises(EngineFailed, match="the engine died each time"):
-            await generation.read_tokens(deadline=float("inf"))
-    assert restarts.count == deaths
-    await engine.stop()
 
 
 @in_one_loop

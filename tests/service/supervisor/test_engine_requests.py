@@ -106,18 +106,19 @@ async def test_a_request_that_kills_engines_before_they_report_its_admission_fai
     """The number of deaths alone tells it from requests that only wait."""
     engine = Engine(requests=4)
     poison = engine.generations[2]
-    for _ in range(20):
-        if poison not in engine.running():
-            break
+    deaths = 0
+    while poison in engine.running():
         if not engine.requests.has_suspects:
             engine.admit(engine.generations[0])  # the engine takes up one after the other
         engine.die()
+        deaths += 1
         while engine.requests.has_suspects and poison not in engine.running():
             [alone] = engine.running()
             engine.admit(alone)
             engine.write(alone.request_id)
     assert "with no other request in it" in await _failure(poison)
     assert engine.running() == [each for each in engine.generations if each is not poison]
+    assert deaths == 3 + 3
 
 
 def test_waiting_behind_a_request_that_kills_engines_makes_no_suspect() -> None:

@@ -101,20 +101,6 @@ async def test_replicas_share_the_weights(zygote: Zygote) -> None:
 
 
 @in_one_loop
-async def test_a_fork_server_that_dies_is_replaced_before_it_is_needed(zygote: Zygote) -> None:
-    async with running(ForkServer(OPTIONS, zygote)) as replicas:
-        first, second = replicas.engines
-        text = await _ids(submitted(first.requests, REQUEST))
-        gone = replicas.forking()
-        os.kill(gone, signal.SIGKILL)
-        again = await replicas.until_replaced([gone])
-        assert await _ids(submitted(second.requests, REQUEST)) == text  # it has noticed nothing
-        await replicas.lose(first, text)
-        await replicas.lose(second, text)
-        assert replicas.forking() == again
-
-
-@in_one_loop
 async def test_a_fork_server_that_dies_while_it_loads_is_replaced_again(
     zygote: Zygote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,18 +161,6 @@ def test_a_zygote_that_no_model_has_wanted_is_killed() -> None:
     zygote.discard()
     zygote.discard()
     assert not child.is_running()
-
-
-async def test_a_zygote_that_does_not_answer_is_replaced() -> None:
-    zygote = Zygote()
-    async with running(ForkServer(OPTIONS, zygote)) as one:
-        gone = zygote.pid
-        assert gone is not None
-        os.kill(gone, signal.SIGSTOP)
-        async with running(ForkServer(OPTIONS, zygote)) as other:
-            assert zygote.pid != gone
-            text = await _ids(submitted(one.engines[0].requests, REQUEST))
-            assert await _ids(submitted(other.engines[0].requests, REQUEST)) == text
 
 
 async def test_a_process_that_has_ended_is_asked_for_no_fork() -> None:

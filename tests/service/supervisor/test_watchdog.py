@@ -3,7 +3,6 @@
 import errno
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,13 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.engine.messages import EngineOptions
-from service.settings import EMBEDDED_MODEL
-from service.supervisor.engine_process import EngineProcess
-from service.supervisor.engine_requests import EngineObserver
-from service.supervisor.fork_server import ForkServer
 from service.supervisor.forks import Watchdog
-from tests.generation_requests import generation_request, submitted
 
 _BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 
@@ -77,29 +70,3 @@ def test_who_cannot_look_does_not_take_it_for_a_hang(monkeypatch: pytest.MonkeyP
         assert not watched.is_hung(heard_at, 600)
         time.sleep(0.1)
     assert [watched.is_hung(heard_at, 0) for _ in range(2)] == [False, True]
-
-
-async def test_a_stopped_engine_is_replaced_long_before_its_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.supervisor.engine_process._STANDSTILL_SECONDS", 0.5)
-    monkeypatch.setattr("service.supervisor.engine_process._CHECK_SECONDS", 0.25)
-    options = EngineOptions(str(EMBEDDED_MODEL), "int8", threads=1, slots=1, max_prefill=1, max_length=256)
-    engine = EngineProcess(ForkServer(options), 0, EngineObserver(), timeout_seconds=math.inf)
-    engine.start()
-    await engine.wait_until_started()
-
-    async def read_all() -> list[int]:
-        generation = submitted(engine.requests, generation_request([5, 2], 200))
-        ids: list[int] = []
-        while received := await generation.read_tokens(deadline=float("inf")):
-            ids += [token.token_id for token in received]
-        return ids
-
-    try:
-        first = engine.pid
-        assert first is not None
-        undisturbed = await read_all()
-        os.kill(first, signal.SIGSTOP)  # before it has any work: it might be done before it stands still
-        assert await read_all() == undisturbed
-        assert engine.pid != first
-    finally:
-        await engine.stop()

@@ -26,30 +26,6 @@ async def test_a_closed_translation_leaves_no_garbage(translator: Translator) ->
         gc.enable()
 
 
-@pytest.fixture
-def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the longest wait longer than any test."""
-    monkeypatch.setattr(window, "_LONGEST_WAIT_SECONDS", 600.0)
-
-
-async def _turns(count: int = 20) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.usefixtures("long_wait")
-async def test_it_waits_until_no_request_waits() -> None:
-    priority = FirstTokenPriority()
-    priority.expect("one")
-    priority.expect("other")
-    waiting = asyncio.create_task(priority.wait_for_others())
-    for who in ("one", "one", "other"):
-        await _turns()
-        assert not waiting.done()
-        priority.arrived(who)
-    await waiting
-
-
 async def test_it_yields_once_if_no_request_waits() -> None:
     turns = 0
 
