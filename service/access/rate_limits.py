@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.aio.storage import MemoryStorage, RedisStorage
@@ -116,30 +116,23 @@ async def _hit(storage: MemoryStorage | RedisStorage, item: RateLimitItem, calle
     """Return None if the cost was counted, else the seconds until it would be."""
     if await SlidingWindowCounterRateLimiter(storage).hit(item, caller, cost=cost):
         return None
-    window = Window(*await storage.get_sliding_window(item.key_for(caller), item.get_expiry()))
-    return window.seconds_until(item.amount - cost)
+    window = await storage.get_sliding_window(item.key_for(caller), item.get_expiry())
+    return _seconds_until(item.amount - cost, *window)
 
 
-class Window(NamedTuple):
-    """The last two minutes of a caller: two counts, and the seconds until each expires."""
+def _seconds_until(room: int, previous: int, previous_left: float, current: int, current_left: float) -> int:
+    """Return the first whole second at which at most `room` are counted, without further requests; at least 1.
 
-    previous: int
-    previous_left: float
-    current: int
-    current_left: float
-
-    def seconds_until(self, room: int) -> int:
-        """Return the first whole second at which the window holds at most `room`, without further requests; at least 1.
-
-        Only a high cost waits more than a minute: after a minute's limit used at once, the same cost again waits for
-        the end of that minute, and then until that minute has lost its weight.
-        """
-        # `limits` rounds the weighted count down: there is room as soon as it is below `room + 1`.
-        most = (room + 1) * _MINUTE
-        if self.current <= room:
-            # The previous minute must lose weight: previous * left / 60 < room + 1 - current.
-            wait = self.previous_left - (most - self.current * _MINUTE) / max(self.previous, 1)
-        else:
-            # This minute must first become the previous one, and then lose weight itself.
-            wait = self.current_left - most / self.current
-        return max(math.floor(wait + _ROUNDING) + 1, 1)
+    There are two counts, of this minute and of the one before, and the seconds until each expires. Only a high cost
+    waits more than a minute: after a minute's limit used at once, the same cost again waits for the end of that minute,
+    and then until that minute has lost its weight.
+    """
+    # `limits` rounds the weighted count down: there is room as soon as it is below `room + 1`.
+    most = (room + 1) * _MINUTE
+    if current <= room:
+        # The previous minute must lose weight: previous * left / 60 < room + 1 - current.
+        wait = previous_left - (most - current * _MINUTE) / max(previous, 1)
+    else:
+        # This minute must first become the previous one, and then lose weight itself.
+        wait = current_left - most / current
+    return max(math.floor(wait + _ROUNDING) + 1, 1)
