@@ -14,6 +14,12 @@ class LiveAccount:
 
     async def reach(self, end: int) -> None:
         """Count what the source has more than ever before. Raises what `AccessControl.charged` does."""
-        if end > self._reached:
-            async with self._access.charged(self._caller, end - self._reached, "append"):
-                self._reached = end
+        if end <= (before := self._reached):
+            return
+        self._reached = end  # at once: another client may change the source while this is counted
+        try:
+            async with self._access.charged(self._caller, end - before, "append"):
+                pass
+        except BaseException:
+            self._reached = min(self._reached, before)
+            raise
