@@ -44,7 +44,7 @@ class NumberFormat:
     def value(self, number: str) -> NumberValue | None:
         """Return the value of a number in ASCII digits; None if the number does not have this format."""
         found = self._pattern.fullmatch(number)
-        if found is None:
+        if found is None or (found["group"] and number.startswith("0")):  # a telephone number
             return None
         return NumberValue(regex.sub("[^0-9]", "", found["whole"]), found["fraction"] or "")
 
@@ -71,7 +71,7 @@ _UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
 # Separators within one figure; other separators are between figures, as in a date or a telephone number.
 _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
 _JOINED: Final = regex.compile(r"\d+(?:,\d+)+")
-_PADDED: Final = regex.compile(r"\b0\d\b")
+_PADDED: Final = regex.compile(r"(?<!:)\b0[1-9]\b")
 _FIGURE: Final = regex.compile(r"\d+")
 _DIGIT: Final = regex.compile(r"\d")
 # Their size differs between languages: 120 million are 1.2亿.
@@ -89,6 +89,10 @@ _SHORTEST_REPAIRED: Final = 5
 _LONGEST: Final = 50
 """Digits; longer digit strings are not numbers, and take long to compare."""
 _LONGEST_HELD: Final = 100  # characters
+
+_TWO_SEPARATORS: Final = regex.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?!\1)[.,]\d+")
+_ANY_FORMATS: Final = (NumberFormat(",", "."), NumberFormat(".", ","))
+"""The formats of numbers with both separators, which say in every language which of them is which."""
 
 Figures = tuple[str, ...]
 
@@ -114,6 +118,9 @@ class SentenceNumbers:
         exact = {"".join(self._figures[each]): each for each in self._figures if each not in multiplied}
         lengths = range(_SHORTEST_REPAIRED, _LONGEST + 1)
         self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
+        self._telephones = {
+            each: number for number, each in self._figures.items() if each[0][0] == "0" and len(each[0]) in lengths
+        }
         self._values = self._exact_values(source_format, {self._figures[each] for each in multiplied})
         self._whole = {*self._figures.values()}
         short = chain.from_iterable(each for each in self._whole if len(each) <= _MOST_PARTS)
@@ -144,7 +151,9 @@ class SentenceNumbers:
         values: dict[Figures, tuple[NumberValue, str]] = {}
         for number, figures in self._figures.items():
             if format is not None and spellings[figures] == 1 and figures not in multiplied:
-                value = format.value(_ascii_digits(number))
+                spelled = _ascii_digits(number)
+                foreign = (each.value(spelled) for each in _ANY_FORMATS if _TWO_SEPARATORS.fullmatch(spelled))
+                value = format.value(spelled) or next(filter(None, foreign), None)
                 if value is not None:
                     values[figures] = value, number
         return values
@@ -156,7 +165,7 @@ class SentenceNumbers:
         """
         format = self._format
         if format is None or figures not in self._values:
-            return number
+            return self._telephones.get(figures, number)
         exact, spelling = self._values[figures]
         value = format.value(_ascii_digits(number))
         if value == exact or (value is None and number == spelling):
