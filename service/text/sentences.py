@@ -22,10 +22,20 @@ _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
 # It splits at these full stops, too; the last one of av. J.-C. may end a sentence.
 _ABBREVIATION: Final = regex.compile(
     r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
-    r"|\b(?:p\.\s?ex|c\.-à-d)\.|\b(?:lun|mar|mer|jeu|ven|sam|dim)\.(?=\s(?:au|à|et|-|–)\s)"
-    r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Aa]pprox|[Ee]nv)\.(?=\s[\p{Ll}\d$£€])"
+    r"|\b(?:p\.\s?ex|c\.-à-d)\."
+    r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Dd]r|Pr|Mme|Mlle|St|Ste|Bât|bd|boul|[Ii]ncl|[Tt][ée]l)\.(?=\s[\p{Lu}\d])"
+    r"|(?<=[,(«\"]\s?|\b(?:avec|chez|de|et|par|que|selon)\s)\p{Lu}\.(?=\s\p{Lu}\p{Ll})"
+    # Before a number or a word that begins no sentence.
+    r"|\b(?:[Aa]pprox|[Ee]nv|[Mm]ax|[Mm]in|[Nn]os?|[Rr]éf|[Rr]esp|[Dd]ép|[Aa]rr|[Cc]h|[Vv]ol|[Ee]d|[Ee]st|[Dd]ept|tbsp|tsp|lbs?|oz|yrs?|hrs?"
+    r"|mos|wks|(?<=\d )c|(?<=à )[sc]|n)\.(?=\s[\p{Ll}\d$£€])"
+    # Days and months: la mer. et is the sea.
+    r"|\b(?:[Ll]un|[Mm]ar|(?<!\b(?:la|en|de)\s)[Mm]er|(?<!\b(?:au|du|le|un)\s)[Jj]eu|[Vv]en|[Ss]am|[Dd]im|Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat"
+    r"|(?<!\b[Tt]he\s)Sun)\.(?=\s?[,/–—-]|\s[\p{Ll}\d&(])"
+    r"|(?<=\d(?:er)?\s|\b(?:de|en|début|fin|mi)[\s-])(?:janv|févr?|avr|juil|sept|oct|nov|déc)\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
+    r"|\b(?:sept|[Jj]an|[Ff]eb|[Aa]pr|[Jj]u[nl]|[Aa]ug|[Ss]ept?|[Oo]ct|[Nn]ov|[Dd]ec)\.(?=\s\d)"
     r"|(?<=\d\s?)[ap]\.m\.(?=,?\s(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
 )
+_INITIAL: Final = regex.compile(r"\p{Lu}\.$")
 _SENTENCE_END: Final = regex.compile(r"[.!?…]\s+|[。！？｡।॥]\s*")
 # Positions at which a long sentence may be cut, the best first: after a clause, after a part of a clause, before a
 # conjunction of the languages that most models know.
@@ -86,7 +96,9 @@ def _sentence_lengths(chunk: str, language: str) -> list[int]:
     chunk = _WIDE_SPACE_BEFORE_FULL_STOP.sub(" ", chunk)
     chunk = _ABBREVIATION.sub(lambda found: found[0].replace(".", "_"), chunk)
     try:
-        return [len(part) for part in split_sentences(language, chunk)]
+        lengths = [len(part) for part in split_sentences(language, chunk)]
+        # It cuts R.S.V.P. and U.S. at the beginning of a text.
+        return [sum(lengths[:2]), *lengths[2:]] if lengths and _INITIAL.match(chunk, 0, lengths[0]) else lengths
     except BaseException as panic:
         if not is_error(panic):
             raise
