@@ -173,7 +173,7 @@ SYNTAXES: Final = (
         ('[gallery ids="1,2"]', "[url=https://a.org]", "[/url]", "[color=red]"),
         ("[sic]", "[optional]"),
     ),
-    Syntax("code", r"`[^`\n]{1,200}`", "`", ("`a b`",)),
+    Syntax("code span", r"`[^`\n]{1,200}`", "`", ("`a b`",)),
     Syntax(
         "handle",
         r"(?<![\w/])@[A-Za-z_]\w+|(?<![\w/&])#[A-Za-z_]\w+",
@@ -190,6 +190,15 @@ SYNTAXES: Final = (
         r"[A-Z]-?[0-9]|[a-z][A-Z]|_",
         ("INV-0001", "DP001", "BOTTOM_LEFT", "R1C2", "user_name", "getName", "1Z999AA10123456784", "ImageMagick"),
         ("1990S", "2ND", "NASA", "A4", "McDonald", "COVID-19", "iPhone", "2000EUR", "10H30", "LehrerInnen"),
+    ),
+    Syntax(
+        "code",
+        r"\bUTF-(?:8|16|32)\b|(?<![\w:])[A-Za-z_]\w{1,40}(?:::[A-Za-z_]\w{1,40}){1,8}|\b[A-Za-z_][\w.]{0,40}\(\)"
+        r"|(?<![\w.])\.(?:NET|bashrc|env|git[a-z]{4,10}|htaccess|npmrc)\b|\bC\+\+(?:[0-9]{2})?(?!\w)"
+        r"|\b[A-Z][a-z]{1,20}\.js\b|(?<![\w.,^])[0-9]{1,9}\^-?[0-9]{1,9}(?![\w^]|[.,]\d)",
+        r"UTF|::|\(\)|\.[a-zN]|\+\+|[0-9]\^",
+        ("UTF-8", "std::vector", "foo.bar()", ".gitignore", ".NET", "C++17", "Vue.js", "10^6"),
+        ("a::b", "The end.Next", "node.js", "and so on ...then"),
     ),
     Syntax(
         "qualified name",
@@ -268,7 +277,7 @@ _EXPRESSIONS: Final = {syntax.name: regex.compile(syntax.pattern, regex.V1) for 
 _SIGNS: Final = {syntax.name: re.compile(syntax.sign) for syntax in SYNTAXES if syntax.sign}
 _SYMBOLIC: Final = [syntax.name for syntax in SYNTAXES if not syntax.sign]
 _ANY_SIGN: Final = re.compile(
-    r"[/\\@<{%$\[:&#`_]|-[0-9a-fA-F]{4}-|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.|localhost"
+    r"[/\\@<{%$\[:&#`_]|-[0-9a-fA-F]{4}-|\.[a-z]|[A-Z]-?[0-9]|[a-z][A-Z]|[yYMdDHhms][-.][yYMdDHhms]|www\.|localhost|\(\)|\.N|UTF|\+\+|[0-9]\^"
 )
 """Matches every text that one of `_SIGNS` matches, and few others; most sentences do not match."""
 TAG: Final = _EXPRESSIONS["tag"]
