@@ -18,6 +18,7 @@ _PICTOGRAPHS: Final = regex.compile(
     regex.V1,
 )
 _MORE_MARKS: Final = regex.compile(r"(?:(?<=[?!？！])[?!？！]+|(?<=\.{3})\.+)$")
+_ENUMERATION: Final = re.compile(r"\(?(?:[IVX]{1,5}|[ivx]{1,5}|[^\W\d_])[.)]")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 
 STAND_IN: Final = "X"
@@ -184,9 +185,12 @@ class Segment(NamedTuple):
 
     def _replacements(self) -> Sequence[Term | Reading]:
         """Return the terms, and the readings of what is no term, in the order of the sentence."""
-        read = readings(self.sentence, self.languages)
+        in_capitals = is_in_capitals(self.sentence)
+        read = readings(self.sentence, self.languages, in_capitals=in_capitals)
         if not read:
             return self.terms
+        if in_capitals and not self.capitals:  # then the model reads capitals
+            read = [each._replace(text=each.text.upper()) for each in read]
         free = [each for each in read if all(each.end <= term.start or term.end <= each.start for term in self.terms)]
         return sorted([*self.terms, *free], key=lambda each: each.start)
 
@@ -222,7 +226,7 @@ def segment_of(part: str, terms: Sequence[Term], *, restore_capitals: bool) -> S
     sentence = part[start:end]
     inside = [term._replace(start=term.start - start, end=term.end - start) for term in terms]
     words = _without_copies(sentence, inside)
-    if not has_words(words):
+    if not has_words(words) or _ENUMERATION.fullmatch(sentence):
         start, end = _trimmed(part, 0, len(part))
         return Segment(part[:start], part[start:end], part[end:], translatable=False)
     capitals = restore_capitals and is_in_capitals(words)

@@ -28,18 +28,26 @@ class Reading(NamedTuple):
 
 
 @lru_cache(maxsize=64)  # the readings of a sentence are needed for its length, its tokens and its numbers
-def readings(sentence: str, languages: tuple[str, str]) -> Sequence[Reading]:
+def readings(sentence: str, languages: tuple[str, str], *, in_capitals: bool = False) -> Sequence[Reading]:
     """Return what a model reads differently in a sentence, in its order, without overlaps.
 
-    `languages` are those of the sentence and its translation, as codes of BCP 47.
+    `languages` are those of the sentence and its translation, as codes of BCP 47. `in_capitals` is a sentence whose
+    letters all are; its readings are not.
     """
     source, target = (language.partition("-")[0] for language in languages)
+    rules = _RULES.get((source, target), ())
     has_digits = _DIGIT.search(sentence) is not None
+    # Shorthand has no capitals, and an English month has one.
+    spellings = [sentence, sentence.lower()] if in_capitals else [sentence]
+    if in_capitals and source == "en":
+        spellings.append(sentence.title())
     found = [
         Reading(match.start(), match.end(), text)
-        for rule in _RULES.get((source, target), ())
+        for spelling in spellings
+        if len(spelling) == len(sentence)
+        for rule in rules
         if has_digits or not rule.has_digits
-        for match in rule.pattern.finditer(sentence)
+        for match in rule.pattern.finditer(spelling)
         if (text := rule.read(match)) is not None
     ]
     kept: list[Reading] = []

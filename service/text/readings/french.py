@@ -3,14 +3,16 @@
 import re
 from typing import Final
 
+from service.text.readings import french_times as times
 from service.text.readings.rule import Rule, final_stop, words_rule
 from service.text.readings.shorthand import shorthand_rules
 
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10}
 _MONTHS: Final = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 _ORDINAL: Final = re.compile(
-    r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[IVX]+)(?:[eè]me|e|ᵉ)"
-    rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|re|ère|nde?|[eè]me|e|ᵉ))s?\b(?!['’]|\s(?i:{_MONTHS})\b)"
+    r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
+    rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|(?P<feminine>(?<=\b1)(?:re|ère))|nde?|[eè]me|e|ᵉ))s?\b"
+    rf"(?!['’]|\s(?i:{_MONTHS}|âge)\b)"
 )
 _FIRST_CENTURY: Final = re.compile(r"\s(?:siècle|arrondissement|empire|millénaire)", re.IGNORECASE)
 
@@ -21,6 +23,8 @@ def _ordinal(match: re.Match[str]) -> str | None:
     if match["first"] is not None and not _FIRST_CENTURY.match(match.string, match.end()):
         return None
     number = _arabic(match["roman"] or match["first"]) if match["number"] is None else int(match["number"])
+    if match["feminine"] is not None:  # the 1st times, otherwise
+        return "première"
     last = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{last}"
 
@@ -30,119 +34,124 @@ def _arabic(roman: str) -> int:
     return sum(-value if value < after else value for value, after in zip(values, [*values[1:], 0], strict=True))
 
 
-_HOURS: Final = {
-    "une": "one",
-    "deux": "two",
-    "trois": "three",
-    "quatre": "four",
-    "cinq": "five",
-    "six": "six",
-    "sept": "seven",
-    "huit": "eight",
-    "neuf": "nine",
-    "dix": "ten",
-    "onze": "eleven",
-}
-_NOON: Final = {"midi": "twelve", "minuit": "midnight"}
-_MINUTES: Final = {
-    "cinq": "five",
-    "dix": "ten",
-    "vingt": "twenty",
-    "vingt-cinq": "twenty-five",
-    "le quart": "a quarter",
-}
-_BEFORE: Final = r"(?P<before>\bà\s|\bil\sest\s)?"
-_TO_THE_HOUR: Final = re.compile(
-    rf"{_BEFORE}\b(?:(?P<hour>{'|'.join(_HOURS)})\sheures?|(?P<noon>midi|minuit))\smoins\s"
-    rf"(?P<minutes>{'|'.join(sorted(_MINUTES, reverse=True))})\b(?!\sminutes)",
-    re.IGNORECASE,
-)
-_PAST_NOON: Final = re.compile(rf"{_BEFORE}\bmidi\set\s(?P<minutes>quart|demie?)\b", re.IGNORECASE)
-_TIME: Final = r"(?P<{0}hour>\d{{1,2}})\s?h(?:eures?)?(?:\s?(?P<{0}minute>[0-5]\d))?\b"
-_TIME_RANGE: Final = re.compile(
-    rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—]\s?){_TIME.format('')}", re.IGNORECASE
-)
-_HALF_DAY: Final = re.compile(
-    rf"(?<![\w.,:/-]){_TIME.format('')}\s(?P<half>du\smatin|du\ssoir|de\sl['’]après-midi)\b", re.IGNORECASE
-)
-
-
-def _to_the_hour(match: re.Match[str]) -> str:
-    """Read huit heures moins le quart as a quarter to eight."""
-    hour = _NOON[match["noon"].lower()] if match["hour"] is None else _HOURS[match["hour"].lower()]
-    return f"{_before(match)}{_MINUTES[match['minutes'].lower()]} to {hour}"
-
-
-def _past_noon(match: re.Match[str]) -> str:
-    time = "a quarter past twelve" if match["minutes"].lower() == "quart" else "half past twelve"
-    return _before(match) + time
-
-
-def _before(match: re.Match[str]) -> str:
-    """Return the English words for those before a time, which a model cannot translate beside English ones."""
-    words = match["before"]
-    return "" if words is None else {"à ": "at ", "À ": "At "}.get(words, "It's " if words[0] == "I" else "it's ")
-
-
-def _time_range(match: re.Match[str]) -> str:
-    """Read 9h-17h as 9h à 17h."""
-    first, _, last = match[0].partition(match["to"])
-    return f"{first} à {last}"
-
-
-def _half_day(match: re.Match[str]) -> str | None:
-    """Read 8h du soir as 20 h."""
-    hour, half = int(match["hour"]), match["half"].lower()
-    if not 1 <= hour <= 11:
-        return None
-    hour += 0 if half.endswith("matin") else 12
-    return f"{hour} h {match['minute'] or ''}".rstrip()
-
-
 _ERA: Final = re.compile(r"\b(?P<side>avant|av\.|après|apr\.|ap\.)\sJ\.?-?C\.?(?!\w)")
 _PRICE: Final = re.compile(
     r"\b(?P<euros>\d+)\s?€\s?(?P<cents>\d\d)\b(?=$|[.,;:!?)]|\s(?:le|la|les|par|pour|au|et|pièce|chacune?|de\smoins|de\splus)\b)"
 )
+_THOUSANDS: Final = re.compile(
+    r"(?<![\w.,])(?P<number>\d{1,3}(?:[ \u00a0\u202f]\d{3})*(?:[.,]\d{1,3})?)\s?(?P<size>[kKM]|Mds?)\s?€"
+)
+_DOLLARS: Final = re.compile(
+    r"(?<![\w.,])(?P<number>\d{1,3}(?:[ \u00a0\u202f]?\d{3})*(?:,\d{1,2})?)\s?\$\s?(?P<country>US|CAN?)\b"
+)
+_EUROS: Final = re.compile(
+    r"(?P<before>\b(?:fait|font|coûte|coûtent|vaut|payé|dois|doit|donne|dépensé|gagné|gagne)\s(?:que\s)?)?\b(?P<number>\d{1,4})\s?e\b"
+    r"(?(before)(?=$|\s?[.,;:!?)])|(?=\s(?:le\s(?:kilo|kg|litre|mètre|paquet)|la\s(?:nuit|pièce|place|part)|pièce|de\splus|de\smoins|par\s)))"
+)
+_EUROS_AND_CENTS: Final = re.compile(
+    r"\b(?P<euros>\d{1,4})\seuros?\s(?P<cents>\d\d)\b(?=$|[.,;:!?)]|\s(?:le|la|les|par|pour|au)\b)"
+)
+_CENTURY: Final = re.compile(r"(?<=[IVX\d]e)\ss\.(?=\s|$)")
+_NUMBERS: Final = re.compile(r"\b(?P<word>[Nn])os\s(?=\d)")
+_LAWYER: Final = re.compile(r"\b(?<!-)Me\s(?=[A-ZÀ-Þ][a-zà-ÿ])")
+_AVENUE: Final = re.compile(r"\b(?:(?P<avenue>av)\.|(?:bd|boul)\.?)\s(?=[A-ZÀ-Þ](?!\.))|\bav\.\s(?=d(?:e|u|es)\s)")
+_LIMIT: Final = re.compile(r"(?<!\d\s)\b(?P<word>[Mm]ax|[Mm]in)\.(?=\s\d)|(?<=\bau\s)(?P<at>max|min)\.?(?=\s|$)")
+_SPOONS: Final = re.compile(
+    r"(?<![\d,./])(?P<number>\d+(?:[,/]\d+)?)\s(?:c\.|cuillères?)\sà\s(?P<kind>s\.|c\.|soupe\b|café\b)"
+)
+_CLOSING: Final = re.compile(
+    r"^(?:(?:(?:Bien|Très)\s)?(?:[Cc]ordialement|[Aa]micalement)|(?:Sincères\s|Meilleures\s)?[Ss]alutations(?:\sdistinguées|\scordiales)?"
+    r"|Bien\sà\s(?:vous|toi))(?=,|\.?$)"
+)
+_ARRIVAL: Final = re.compile(r"\barr\.(?=\s\d)")
 _ONE: Final = re.compile(r"(?<![\d.,])[01]$")
 _LITRES: Final = re.compile(r"(?<=\d)\s?[lL](?=\sd(?:e\s|['’]))")
 _COUPLE: Final = re.compile(r"\bM\. et Mme\b")
-_DAYS: Final = {day[:3]: day for day in ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")}
-_DAY_RANGE: Final = re.compile(
-    rf"\b(?P<first>{'|'.join(_DAYS)})\.?(?P<between>\s?[-–—/]\s?|\s(?:au|à|et)\s)(?P<last>{'|'.join(_DAYS)})\b(?:\.(?=\s*\S))?",
-    re.IGNORECASE,
-)
 
 
 def _era(match: re.Match[str]) -> str:
     return ("BC" if match["side"].startswith("av") else "AD") + final_stop(match)
 
 
-def _day_range(match: re.Match[str]) -> str | None:
-    between = match["between"].strip()
-    if between.isalpha() and "." not in match[0]:  # la mer et Sam
-        return None
-    return f"{_DAYS[match['first'].lower()]} {between if between.isalpha() else 'au'} {_DAYS[match['last'].lower()]}"
+def _thousands(match: re.Match[str]) -> str | None:
+    """Read 500 k€ as 500 000 €, and 2,5 Md€ as 2,5 milliards d'euros."""
+    number, size = re.sub(r"[\s\u00a0\u202f]", "", match["number"]).replace(".", ","), match["size"]
+    whole, _, fraction = number.partition(",")
+    if size in "kK":
+        if len(fraction) > 3:
+            return None
+        return f"{int(whole + fraction.ljust(3, '0')):,}".replace(",", " ") + " €"
+    name = "million" if size == "M" else "milliard"
+    return f"{match['number']} {name}{'s' * (int(whole) > 1)} d'euros"
+
+
+def _dollars(match: re.Match[str]) -> str:
+    return f"{match['number']} dollars {'américains' if match['country'] == 'US' else 'canadiens'}"
+
+
+def _spoons(match: re.Match[str]) -> str:
+    kind = "tablespoon" if match["kind"].startswith("s") else "teaspoon"
+    return f"{match['number']} {kind}{'' if match['number'] in ('1', '1/2') else 's'}"
+
+
+def _euros(match: re.Match[str]) -> str:
+    """Read ça fait 20e as ça fait 20 €."""
+    return f"{match['before'] or ''}{match['number']} €"
 
 
 _ABBREVIATIONS: Final = {
+    "24/24 et 7/7": "24/7",
+    "R.S.V.P.": "Répondez s'il vous plaît",
+    "Bât.": "Bâtiment",
+    "Chap.": "Chapitre",
+    "chap.": "chapitre",
     "Mlle": "Miss",
+    "Mme.": "Mme",
+    "Pr": "professeur",
+    "Réf.": "Référence",
+    "Tél.": "Téléphone",
+    "Vol.": "Volume",
     "c.-à-d.": "c'est-à-dire",
+    "dép.": "départ",
     "env.": "environ",
     "Env.": "Environ",
+    "non potable": "undrinkable",
     "p. ex.": "par exemple",
+    "resp.": "responsable",
+    "réf.": "référence",
+    "soixante et onze": "71",
+    "soixante-et-onze": "71",
+    "tél.": "téléphone",
+    "vol.": "volume",
 }
 
 FRENCH_FOR_ENGLISH: Final = (
+    Rule(_EUROS, _euros),
     Rule(_ORDINAL, _ordinal, has_digits=False),
-    Rule(_TO_THE_HOUR, _to_the_hour, has_digits=False),
-    Rule(_PAST_NOON, _past_noon, has_digits=False),
-    Rule(_TIME_RANGE, _time_range),
-    Rule(_HALF_DAY, _half_day),
+    Rule(times.TO_THE_HOUR, times.to_the_hour, has_digits=False),
+    Rule(times.PAST_NOON, times.past_noon, has_digits=False),
+    Rule(times.AROUND_THE_CLOCK, lambda match: "24/7" if "7" in match[0] else "24 heures par jour"),
+    Rule(times.TIME_RANGE, times.time_range),
+    Rule(times.HALF_DAY, times.half_day),
+    Rule(times.DURATION, times.duration),
+    Rule(times.DAY_RANGE, times.day_range, has_digits=False),
+    Rule(times.ONE_DAY, times.one_day, has_digits=False),
+    Rule(times.MONTH, times.month, has_digits=False),
     Rule(_ERA, _era, has_digits=False),
     Rule(_PRICE, lambda match: f"{match['euros']},{match['cents']} €"),
+    Rule(_EUROS_AND_CENTS, lambda match: f"{match['euros']},{match['cents']} euros"),
+    Rule(_THOUSANDS, _thousands),
+    Rule(_DOLLARS, _dollars),
+    Rule(_ARRIVAL, lambda _: "arrivée"),
     Rule(_LITRES, lambda match: " litre" if _ONE.search(match.string, 0, match.start()) else " litres"),
+    Rule(_SPOONS, _spoons),
+    Rule(_NUMBERS, lambda match: ("N" if match["word"] == "N" else "n") + "uméros "),
+    Rule(_LIMIT, lambda match: (match["word"] or match["at"]) + "imum", has_digits=False),
+    Rule(_CENTURY, lambda _: " siècle", has_digits=False),
     Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),
-    Rule(_DAY_RANGE, _day_range, has_digits=False),
+    Rule(_LAWYER, lambda _: "Maître ", has_digits=False),
+    Rule(_AVENUE, lambda match: "avenue " if match[0].startswith("av") else "boulevard ", has_digits=False),
+    Rule(_CLOSING, lambda _: "Best wishes", has_digits=False),
     words_rule(_ABBREVIATIONS),
     *shorthand_rules("fr"),
 )

@@ -16,8 +16,9 @@ class Rule(NamedTuple):
 
 def final_stop(match: re.Match[str]) -> str:
     """Return the full stop of a sentence that ends with that of an abbreviation."""
+    is_whole = match.start() == 0
     is_last = match[0].endswith(".") and not re.search(r"^[?!,;:)]|\w", match.string[match.end() :])
-    return "." if is_last else ""
+    return "." if is_last and not is_whole else ""
 
 
 def words_rule(words: dict[str, str]) -> Rule:
