@@ -29,7 +29,7 @@ _ABBREVIATION: Final = regex.compile(
     r"|\b(?:[Aa]pprox|[Ee]nv|[Mm]ax|[Mm]in|[Nn]os?|[Rr]éf|[Rr]esp|[Dd]ép|[Aa]rr|[Cc]h|[Vv]ol|[Ee]d|[Ee]st|[Dd]ept|tbsp|tsp|lbs?|oz|yrs?|hrs?"
     r"|mos|wks|(?<=\d )c|(?<=à )[sc]|n)\.(?=\s[\p{Ll}\d$£€])"
     # Days and months: la mer. et is the sea.
-    r"|\b(?:[Ll]un|[Mm]ar|(?<!\b(?:la|en|de)\s)[Mm]er|(?<!\b(?:au|du|le|un)\s)[Jj]eu|[Vv]en|[Ss]am|[Dd]im|Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat"
+    r"|\b(?:[Ll]un|[Mm]ar|(?<!\b(?:[Ll]a|[Ee]n|de)\s)[Mm]er|(?<!\b(?:[Aa]u|[Dd]u|[Ll]e|[Uu]n)\s)[Jj]eu|[Vv]en|[Ss]am|[Dd]im|Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat"
     r"|(?<!\b[Tt]he\s)Sun)\.(?=\s?[,/–—-]|\s[\p{Ll}\d&(])"
     r"|(?<=\d(?:er)?\s|\b(?:de|en|début|fin|mi)[\s-])(?:janv|févr?|avr|juil|sept|oct|nov|déc)\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
     r"|\b(?:sept|[Jj]an|[Ff]eb|[Aa]pr|[Jj]u[nl]|[Aa]ug|[Ss]ept?|[Oo]ct|[Nn]ov|[Dd]ec)\.(?=\s\d)"

@@ -39,11 +39,11 @@ def clock(match: re.Match[str]) -> str | None:
     begins = None if match["from_hour"] is None else int(match["from_hour"])
     if not 1 <= hour <= 12 or (begins is not None and not 1 <= begins <= 12):
         return None
-    if _NUMBERED_BEFORE.search(match.string, 0, match.start()) or _TITLE.match(match.string, match.start("half")):
-        return None
-    if begins is not None and (_LISTED_BEFORE.search(match.string, 0, match.start()) or (hour == 12 and not is_late)):
-        return None
     before = match.string[max(match.start() - _LONGEST_BEGIN, 0) : match.start()]
+    if _NUMBERED_BEFORE.search(before) or _TITLE.match(match.string, match.start("half")):
+        return None
+    if begins is not None and (_LISTED_BEFORE.search(before) or (hour == 12 and not is_late)):
+        return None
     other = _BEGIN.search(before) or _END.match(match.string, match.end())
     whole = _ALONE
     if begins is not None or other is not None:

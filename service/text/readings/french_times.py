@@ -155,7 +155,8 @@ def one_day(match: re.Match[str]) -> str:
 
 def month(match: re.Match[str]) -> str | None:
     """Read 24 déc. as 24 décembre."""
-    is_date = _DATE_BEFORE.search(match.string, 0, match.start()) or _DATE_AFTER.match(match.string, match.end())
+    before = match.string[max(match.start() - _LONGEST_DATE, 0) : match.start()]
+    is_date = _DATE_BEFORE.search(before) or _DATE_AFTER.match(match.string, match.end())
     if is_date is None:
         return None
     # Of a date alone, the full stop is the abbreviation's.

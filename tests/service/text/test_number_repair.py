@@ -46,6 +46,21 @@ def test_a_changed_number_is_written_as_in_the_sentence(sentence: str, translate
         assert _text(_repaired(sentence, parts)) == expected
 
 
+@pytest.mark.parametrize(
+    ("sentence", "translated", "expected"),
+    [
+        # Both separators say which is which, in every language.
+        ("Total : 12.345,67 €", "Total: €12.345.67", "Total: €12,345.67"),
+        ("1,234,567.89 en tout", "1.234.567.89 in all", "1,234,567.89 in all"),
+        ("Code : 0 800 123 456", "Code: 0,800 123,456", "Code: 0 800 123 456"),
+        ("0,5 mm, 0 500 x", "0.5 mm, 0 500 x", "0.5 mm, 0 500 x"),
+    ],
+)
+def test_numbers_of_other_formats(sentence: str, translated: str, expected: str) -> None:
+    repair = NumberRepair(sentence, ("fr", "en"))
+    assert _text([[*repair.push(Aligned(translated, None))], [*repair.flush()]]) == expected
+
+
 def test_a_language_whose_numbers_are_unknown_keeps_them() -> None:
     for languages in (("en", "xx"), ("", ""), ("xx", "fr")):
         repair = NumberRepair("It is 1,234.56.", languages)

@@ -215,9 +215,14 @@ def test_readings_do_not_overlap() -> None:
         ("We close at 5 p.m. Come early.", ["We close at 5 p.m. ", "Come early."]),
         ("Ouvert du lun. au ven. Fermé.", ["Ouvert du lun. au ven. ", "Fermé."]),
         ("Un fruit, p. ex. Une pomme, c.-à-d. rien.", ["Un fruit, p. ex. Une pomme, c.-à-d. rien."]),
+        ("Du 24 déc. au 2 janv. Il part le 5 nov. Bien.", ["Du 24 déc. au 2 janv. ", "Il part le 5 nov. ", "Bien."]),
+        ("From Mon. to Fri. Every Tues. and Thurs. at 8", ["From Mon. to Fri. ", "Every Tues. and Thurs. at 8"]),
+        ("2 tbsp. sugar, max. 5. Le jeu. Il gagne.", ["2 tbsp. sugar, max. 5. ", "Le jeu. ", "Il gagne."]),
+        ("R.S.V.P. avant le 3. Bât. B, le Dr. Roux", ["R.S.V.P. avant le 3. ", "Bât. B, le Dr. Roux"]),
+        ("La mer. 3 bateaux. Par L. Martin.", ["La mer. ", "3 bateaux. ", "Par L. Martin."]),
         ("Mort en 12 apr. J.-C. à Rome.", ["Mort en 12 apr. J.-C. à Rome."]),
     ],
 )
-def test_joined_initials_end_no_sentence(text: str, sentences: list[str]) -> None:
+def test_abbreviations_end_no_sentence(text: str, sentences: list[str]) -> None:
     ends = [0, *sentence_ends(text, "fr")]
     assert [text[start:end] for start, end in itertools.pairwise(ends)] == sentences

@@ -226,7 +226,10 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
 @pytest.mark.parametrize(
     ("text", "translatable"),
     [("a1", {True}), ("日", {True}), ("", set())]
-    + [(text, {False}) for text in ("12.5 %", "😀 !", "https://a.org/b", "{x}: %s!", "a@b.org, c@d.org")],
+    + [
+        (text, {False})
+        for text in ("12.5 %", "😀 !", "https://a.org/b", "{x}: %s!", "a@b.org, c@d.org", "A.", "IV)", "(ii)")
+    ],
 )
 def test_only_words_are_translated(text: str, translatable: set[bool]) -> None:
     assert {segment.translatable for segment in _split(text)} == translatable
