@@ -118,7 +118,7 @@ class SentenceNumbers:
         exact = {"".join(self._figures[each]): each for each in self._figures if each not in multiplied}
         lengths = range(_SHORTEST_REPAIRED, _LONGEST + 1)
         self._spellings = {digits: number for digits, number in exact.items() if len(digits) in lengths}
-        self._telephones = {
+        self._telephones: dict[Figures, str] = {
             each: number for number, each in self._figures.items() if each[0][0] == "0" and len(each[0]) in lengths
         }
         self._values = self._exact_values(source_format, {self._figures[each] for each in multiplied})
