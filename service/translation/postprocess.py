@@ -37,7 +37,9 @@ class StreamingPostprocessor:
         self._detokenizer = Detokenizer(encoded.model.tokenizer)
         words = segment.model_input().text
         self._numbers = NumberRepair(words, segment.languages, segment.sentence)
-        self._marks = OpeningMarks(segment.sentence)
+        is_french = segment.languages[1].partition("-")[0] == "fr"
+        self._marks = OpeningMarks(segment.sentence, is_french=is_french)
+        self._ending = FinalExclamation(segment.sentence, is_french=is_french)
         # If the sentence has no other X, every X beyond the terms was made up by the model.
         placeholders = sum(term.has_placeholder for term in segment.terms)
         self._drops_placeholders = 0 < placeholders == len(_LIKE_STAND_IN.findall(words))
@@ -49,7 +51,9 @@ class StreamingPostprocessor:
         self._is_first = True
         self._has_words = False
         self._aligned: list[Aligned] = []
-        self._is_word_by_word = not (segment.marks or segment.terms or self._numbers.is_needed or self._marks.is_needed)
+        self._is_word_by_word = not (
+            segment.marks or segment.terms or self._numbers.is_needed or self._marks.is_needed or self._ending.is_needed
+        )
         """True if the text of a token is final as soon as it is whole."""
 
     def copy(self) -> "StreamingPostprocessor":
@@ -57,6 +61,7 @@ class StreamingPostprocessor:
         other = copy.copy(self)
         other._detokenizer, other._aligned = self._detokenizer.copy(), [*self._aligned]
         other._numbers, other._marks = copy.copy(self._numbers), copy.copy(self._marks)
+        other._ending = copy.copy(self._ending)
         return other
 
     def push(self, token: TokenReport, *, is_last: bool) -> str:
@@ -66,6 +71,9 @@ class StreamingPostprocessor:
         if is_last:
             rest = self._numbers.push(Aligned(self._detokenizer.flush(), None))
             parts += self._rendered([*rest, *self._numbers.flush()])
+        if self._ending.is_needed and self._forced < 0:
+            parts = self._ending.push(parts, is_last=is_last)
+        if is_last:
             parts += (Aligned(" " + term.translation, term.start) for term in self.lost)
         if segment.marks:
             self._aligned += parts
@@ -80,7 +88,12 @@ class StreamingPostprocessor:
     @property
     def holds_text(self) -> bool:
         """True if text is held back that the next token may complete or change."""
-        is_held = self._held_placeholder or self._numbers.holds_text or self._detokenizer.holds_text
+        is_held = (
+            self._held_placeholder
+            or self._ending.holds_text
+            or self._numbers.holds_text
+            or self._detokenizer.holds_text
+        )
         return bool(is_held or self._segment.marks)
 
     def push_run(self, run: TokenRun) -> list[str]:
@@ -207,26 +220,29 @@ def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> Pi
 
 
 class OpeningMarks:
-    """Removes spaces behind straight marks that open a quotation, from a translation that comes in parts.
+    """Sets the spaces behind marks that open a quotation, in a translation that comes in parts.
 
-    A model that reads « Suivant » may write " Next" for "Next".
+    A model that reads « Suivant » may write " Next" for "Next", and one that reads "Next" may write «Suivant ».
     """
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, *, is_french: bool = False) -> None:
         self.is_needed = not _QUOTATION_MARKS.isdisjoint(sentence)
         """False if the sentence that is translated has no such marks."""
+        self._is_french = is_french
         self._is_open = False
         self._before = "  "
         """The last two characters."""
 
     def push(self, text: str) -> str:
-        """Return the next part of the text without such spaces."""
+        """Return the next part of the text."""
         if not self.is_needed:
             return text
         kept = []
         for character in text:
             if self._is_open and self._before[1] == '"' and character == " ":
                 continue
+            if self._is_french and self._before[1] == "«" and not character.isspace():
+                kept.append("\u00a0")
             if character == '"':
                 # 12" and 12 " are no quotations.
                 opens = self._before[1] in _OPENS_AFTER and not self._before[0].isdigit()
@@ -234,3 +250,36 @@ class OpeningMarks:
             self._before = self._before[1] + character
             kept.append(character)
         return "".join(kept)
+
+
+class FinalExclamation:
+    """Ends a translation with the exclamation mark of its sentence where a model wrote a full stop.
+
+    Of an order, "Viens !", small models make a statement.
+    """
+
+    def __init__(self, sentence: str, *, is_french: bool = False) -> None:
+        self.is_needed = sentence.endswith("!")
+        """False if the sentence that is translated has no exclamation mark at its end."""
+        self._mark = "\u00a0!" if is_french else "!"
+        self._held: Sequence[Aligned] = ()
+        self._before = ""
+        """The last character."""
+
+    @property
+    def holds_text(self) -> bool:
+        """True while a full stop may be the last."""
+        return bool(self._held)
+
+    def push(self, parts: Iterable[Aligned], *, is_last: bool) -> list[Aligned]:
+        """Add parts of the translation and return those that are final."""
+        parts = [part for part in (*self._held, *parts) if part.text]
+        self._held = ()
+        text = self._before + "".join(part.text for part in parts)
+        if self.is_needed and parts and text.endswith(".") and not text.endswith(".."):
+            last = parts.pop()
+            parts.append(last._replace(text=last.text[:-1] + self._mark * is_last))
+            self._held = () if is_last else (last._replace(text="."),)
+            text = text[:-1]
+        self._before = text[-1:]
+        return parts
