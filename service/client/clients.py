@@ -12,7 +12,7 @@ from httpx_sse import aconnect_sse, connect_sse
 
 from .events import Detected, Event, Language, Options, Translation
 from .live import AsyncLive, Live, LiveOptions
-from .resume import FAILURES, BaseClient, T, check, decoded, translations
+from .resume import FAILURES, BaseClient, Retries, T, check, decoded, translations
 
 
 class Client(BaseClient[httpx.Client]):
@@ -61,7 +61,7 @@ class Client(BaseClient[httpx.Client]):
 
     def live(self, *, source: str, target: str, **options: Unpack[LiveOptions]) -> Live:
         """Return a live session: its source grows, and its translation is never taken back."""
-        return Live(self.url, self._live_start(source, target, options), self._retries)
+        return Live(self.url, {"source": source, "target": target, **options, **self._key}, self._retries)
 
     def languages(self) -> list[Language]:
         """Return the languages of the server. Raises `ClientError`."""
@@ -69,10 +69,10 @@ class Client(BaseClient[httpx.Client]):
 
     def detect(self, text: str) -> list[Detected]:
         """Return the languages that the text may be in, the most probable first. Raises `ClientError`."""
-        return self._asked("POST", "/detect", self._detection_body(text), list[Detected])
+        return self._asked("POST", "/detect", {"q": text, **self._key}, list[Detected])
 
     def _asked(self, method: str, path: str, body: object, kind: type[T]) -> T:
-        retries = self._new_retries()
+        retries = Retries(self.url, self._retries)
         while True:
             try:
                 return decoded(self._http.request(method, path, json=body), kind)
@@ -134,7 +134,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     def live(self, *, source: str, target: str, **options: Unpack[LiveOptions]) -> AsyncLive:
         """Return a live session: its source grows, and its translation is never taken back."""
-        return AsyncLive(self.url, self._live_start(source, target, options), self._retries)
+        return AsyncLive(self.url, {"source": source, "target": target, **options, **self._key}, self._retries)
 
     async def languages(self) -> list[Language]:
         """Return the languages of the server. Raises `ClientError`."""
@@ -142,10 +142,10 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     async def detect(self, text: str) -> list[Detected]:
         """Return the languages that the text may be in, the most probable first. Raises `ClientError`."""
-        return await self._asked("POST", "/detect", self._detection_body(text), list[Detected])
+        return await self._asked("POST", "/detect", {"q": text, **self._key}, list[Detected])
 
     async def _asked(self, method: str, path: str, body: object, kind: type[T]) -> T:
-        retries = self._new_retries()
+        retries = Retries(self.url, self._retries)
         while True:
             try:
                 return decoded(await self._http.request(method, path, json=body), kind)

@@ -181,15 +181,6 @@ class BaseClient(Generic[H]):
         body = {"q": text, "source": source, "target": target, **options, **self._key}
         return ResumableStream(self.url, body, self._retries)
 
-    def _live_start(self, source: str, target: str, options: Mapping[str, object]) -> dict[str, object]:
-        return {"source": source, "target": target, **options, **self._key}
-
-    def _detection_body(self, text: str) -> dict[str, object]:
-        return {"q": text, **self._key}
-
-    def _new_retries(self) -> Retries:
-        return Retries(self.url, self._retries)
-
 
 def translations(text: str | list[str], last: Event | None) -> Translation | list[Translation]:
     """Return the translations of the last event in the shape of `text`."""
