@@ -5,13 +5,12 @@ A process that does not end keeps its port and its memory, and its supervisor ca
 
 import faulthandler
 import logging
-import math
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType
 from typing import Final, NoReturn
@@ -38,9 +37,7 @@ class ShutdownDeadline:
     def __init__(self) -> None:
         self._processes: Callable[[], Iterable[int]] = tuple
         self._nowhere = os.open(os.devnull, os.O_WRONLY)
-        self._ends_at = math.inf
-        self._receiving, self._sending = os.pipe()
-        os.set_blocking(self._sending, False)
+        self._ends: SimpleQueue[float] = SimpleQueue()
         Thread(target=self._wait, name="shutdown deadline", daemon=True).start()
 
     def also_end(self, processes: Callable[[], Iterable[int]]) -> None:
@@ -48,19 +45,17 @@ class ShutdownDeadline:
         self._processes = processes
 
     def start(self, drain_seconds: float = 0.0) -> None:
-        """Set the deadline `drain_seconds` and some more from now. Safe in signal handlers: takes no lock."""
+        """Set the deadline `drain_seconds` and some more from now. Safe in signal handlers, as `SimpleQueue.put` is."""
         seconds = drain_seconds + GRACE_SECONDS
-        self._ends_at = time.monotonic() + seconds
         # To nowhere: standard error may be what hangs.
         faulthandler.dump_traceback_later(seconds + _LAST_SECONDS, exit=True, file=self._nowhere)
-        with suppress(BlockingIOError):
-            os.write(self._sending, b"!")
+        self._ends.put(time.monotonic() + seconds)
 
     def _wait(self) -> None:
-        while (left := self._ends_at - time.monotonic()) > 0:
-            readable, _, _ = select.select([self._receiving], [], [], None if math.isinf(left) else left)
-            if readable:
-                os.read(self._receiving, 1)
+        ends_at = self._ends.get()
+        with suppress(Empty):
+            while True:
+                ends_at = self._ends.get(timeout=max(0.0, ends_at - time.monotonic()))
         self._end()
 
     def _end(self) -> NoReturn:
