@@ -101,6 +101,14 @@ def test_a_beam_that_is_searched_again_and_differs_says_so(sent: list[int]) -> N
         [sequence.advance(step) for step in SEARCHED]
 
 
+def test_a_beam_behind_a_prefix_counts_it_in_its_scores() -> None:
+    sequence = BeamSequence(_request(forced=[5, 6], beam=2), [0, 1], EOS)
+    assert [(row.ids, row.forced, row.num_extensions) for row in sequence.rows()] == [([], 5, 1), ([5], 6, 1)]
+    assert _tokens(sequence.advance([_extension(0, 5, -1.0), _extension(0, 6, -2.0)])) == [5, 6]
+    [row] = sequence.rows()
+    assert (row.ids, row.total, row.num_extensions) == ([5, 6], -3.0, 4)
+
+
 def test_a_beam_at_its_limit_is_cut() -> None:
     sequence = BeamSequence(generation_request([7, EOS], 1, beam=Beam(2)), [0, 1], EOS)
     end = sequence.advance([_extension(0, 5, -0.1), _extension(0, 6, -0.2)])
