@@ -25,8 +25,22 @@ _MAX_LENGTH: Final = 128
 """Length of a key in characters; a longer string is no key and is not hashed."""
 
 _VERSION: Final = 5
+_FIRST_WITH_A_SECRET: Final = 4
+_EARLIER: Final = """
+    UPDATE usage SET characters = characters - (
+        SELECT coalesce(sum(characters), 0) FROM charges
+        WHERE state = 'open' AND charges.key_id = usage.key_id AND charges.month = usage.month
+    );
+    DROP TABLE charges;
+    DROP TABLE IF EXISTS clock;
+    ALTER TABLE usage DROP COLUMN requests
+    """
+"""What brings a file of versions 2 and 3 up to date, and its last statement those of 1 and 4.
+
+2 and 3 noted each running translation as an open charge: a server that was killed has left some.
+"""
 _TABLES: Final = """
-    CREATE TABLE keys (
+    CREATE TABLE IF NOT EXISTS keys (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL UNIQUE,
         label TEXT NOT NULL UNIQUE,
@@ -37,13 +51,13 @@ _TABLES: Final = """
         characters_per_month INTEGER,
         streams INTEGER
     ) STRICT;
-    CREATE TABLE usage (
+    CREATE TABLE IF NOT EXISTS usage (
         key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
         month TEXT NOT NULL,
         characters INTEGER NOT NULL,
         PRIMARY KEY (key_id, month)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE secret (value BLOB NOT NULL) STRICT
+    CREATE TABLE IF NOT EXISTS secret (value BLOB NOT NULL) STRICT
     """
 _NO_LIMIT: Final = 2**62
 _SECRET_BYTES: Final = 32
@@ -102,12 +116,15 @@ class KeyStore:
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute("BEGIN IMMEDIATE")
         [version] = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION):
+        if version > _VERSION:
             raise KeysError(f"{self._path}: it was written by another version of Dragoman")
-        if version == 0:
-            for statement in _TABLES.split(";"):
+        if version < _VERSION:
+            earlier = _EARLIER.split(";")
+            updates = {0: [], 2: earlier, 3: earlier}.get(version, earlier[-1:])
+            for statement in (*updates, *_TABLES.split(";")):
                 self._database.execute(statement)
-            self._database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(_SECRET_BYTES),))
+            if version < _FIRST_WITH_A_SECRET:
+                self._database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(_SECRET_BYTES),))
             self._database.execute(f"PRAGMA user_version = {_VERSION}")
         self._database.execute("COMMIT")
 

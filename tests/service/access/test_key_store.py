@@ -90,11 +90,10 @@ def test_a_file_that_is_none(path: Path) -> None:
         KeyStore(path)
 
 
-@pytest.mark.parametrize("version", [1, 99])
-def test_a_file_of_another_version(file: KeyStore, path: Path, version: int) -> None:
+def test_a_file_of_a_later_version(file: KeyStore, path: Path) -> None:
     file.close()
     with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {version}")
+        database.execute("PRAGMA user_version = 99")
     database.close()
     with pytest.raises(KeysError, match="another version"):
         KeyStore(path)
@@ -144,3 +143,62 @@ def test_a_file_keeps_its_secret_and_no_other_file_has_it(file: KeyStore, path: 
     with closing(KeyStore(path)) as again, closing(KeyStore(path.with_name("other.db"), create=True)) as other:
         assert again.secret == file.secret != other.secret
     assert len(file.secret) == 32
+
+
+_VERSION_1 = """
+    CREATE TABLE keys (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, label TEXT NOT NULL UNIQUE,
+        digest BLOB NOT NULL, created_at TEXT NOT NULL, requests_per_minute INTEGER, characters_per_minute INTEGER,
+        characters_per_month INTEGER, streams INTEGER
+    ) STRICT;
+    CREATE TABLE usage (
+        key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE, month TEXT NOT NULL,
+        requests INTEGER NOT NULL, characters INTEGER NOT NULL, PRIMARY KEY (key_id, month)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO keys (name, label, digest, created_at) VALUES ('kiosk', 'aa', x'00', 'then'), ('office', 'bb', x'', '');
+    INSERT INTO usage VALUES (1, '2025-12', 2, 15), (1, '2026-01', 3, 30), (2, '2026-01', 1, 7);
+    """
+_VERSION_2 = """
+    CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, key_id INTEGER NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
+        month TEXT NOT NULL, characters INTEGER NOT NULL, state TEXT NOT NULL, server INTEGER NOT NULL, request TEXT,
+        expires_at INTEGER, resumptions INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX charges_of_streams ON charges (key_id, request) WHERE request IS NOT NULL;
+    INSERT INTO charges (key_id, month, characters, state, server, request) VALUES
+        (1, '2025-12', 5, 'open', 1, NULL), (1, '2026-01', 9, 'open', 1, 'text'), (1, '2026-01', 2, 'open', 2, NULL),
+        (1, '2026-01', 4, 'paid', 1, 'text'), (1, '2026-01', 8, 'refunded', 1, 'text');
+    """
+_VERSION_3 = """
+    CREATE TABLE clock (seconds REAL NOT NULL) STRICT;
+    INSERT INTO clock VALUES (CAST(strftime('%s', 'now') AS REAL));
+    """
+
+
+_VERSION_4 = """
+    DROP TABLE charges;
+    DROP TABLE clock;
+    CREATE TABLE secret (value BLOB NOT NULL) STRICT;
+    INSERT INTO secret VALUES (x'00');
+    """
+_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_file_of_an_earlier_version_is_brought_up_to_date(path: Path, version: int) -> None:
+    """What a killed server has left open is given back, once; what was paid or refunded stays so."""
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("".join(_VERSIONS[:version]) + f"PRAGMA user_version = {version}")
+    expected = [10, 19] if version in (2, 3) else [15, 30]
+    secrets = set()
+    for _ in range(2):
+        with closing(KeyStore(path)) as file:
+            kiosk, office = file.list()
+            assert [file.usage(kiosk, month) for month in ("2025-12", MONTH)] == expected
+            assert file.usage(office, MONTH) == 7
+            secrets.add(file.secret)
+    assert len(secrets) == 1
+    with closing(KeyStore(path)) as file, closing(sqlite3.connect(path)) as database:
+        tables = database.execute("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+        assert [name for (name,) in tables] == ["keys", "secret", "usage"]
+        assert file.count(kiosk, MONTH, 5)
