@@ -17,7 +17,7 @@ from service.settings import CommandSettings, Settings
 from tests import markdown
 
 ROOT: Final = Path(__file__).parent.parent
-OTHER_PROGRAMS: Final = frozenset("docker git kubectl locust pip pytest .venv/bin/pytest torchrun".split())
+OTHER_PROGRAMS: Final = frozenset("docker git kubectl locust pip pytest .venv/bin/pytest".split())
 
 
 def broken_links(page: Path, text: str) -> Iterator[str]:
@@ -36,7 +36,7 @@ def wrong_commands(text: str) -> Iterator[str]:
         program = Path(words[0]).name
         if program == "dragoman":
             yield from wrong_dragoman(words[1:])
-        elif "-m" in words[:-1] and program in ("python", "python3", "torchrun"):
+        elif "-m" in words[:-1] and program in ("python", "python3"):
             module, rest = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
             if module == "service":
                 yield from wrong_dragoman(rest)

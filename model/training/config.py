@@ -118,7 +118,7 @@ class OptimiserConfig(_Section):
     minutes: float | None = Field(default=None, gt=0.0, description="time to train, without preparation")
     row_tokens: int = Field(default=128, ge=16, description="positions a packed row; longer pairs are dropped")
     batch_tokens: int = Field(default=4096, ge=64, description="source plus target positions a batch")
-    accumulate: int = Field(default=1, ge=1, description="batches a step, of each process")
+    accumulate: int = Field(default=1, ge=1, description="batches a step")
     label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)
     weight_decay: float = Field(default=0.01, ge=0.0)
     clip_norm: float = Field(default=1.0, gt=0.0)

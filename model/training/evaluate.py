@@ -18,7 +18,7 @@ from model.decoding import beam_decode, greedy_decode
 from model.quantized_linear import Int8Linear, PrepackedLinear, replace_linears
 from model.tokenizer import Tokenizer
 from model.training.corpora import read_pairs
-from model.training.parallel import find_device
+from model.training.device import find_device
 from model.training.scores import Score, Scorer, Tokenize
 from model.training.signs import count_signs
 from model.transformer import Transformer

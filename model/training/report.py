@@ -1,4 +1,4 @@
-"""Reports of a run: a progress bar for people, `log.csv` for plots, the plot, TensorBoard where it is requested."""
+"""Reports of a run: a progress bar for people, `log.csv` for plots, and the plot."""
 
 import contextlib
 import csv
@@ -7,12 +7,9 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +40,14 @@ class RunLog:
     """The log of a run, which takes reports and validations; a context manager.
 
     `log.csv` in `directory` has a row for every 100 steps, one for the steps left at the end, and one for every
-    validation; a resumed run appends. Without a directory it is silent. Raises `MissingExtraError` when TensorBoard is
-    requested and not installed, and `OSError` when the disk is full.
+    validation; a resumed run appends. Raises `OSError` when the disk is full.
     """
 
-    def __init__(self, directory: Path | None, max_steps: int, first_step: int, tensorboard: bool = False) -> None:
+    def __init__(self, directory: Path, max_steps: int, first_step: int) -> None:
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-        self._progress = Progress(TextColumn("step"), *columns, disable=directory is None or not os.isatty(2))
+        self._progress = Progress(TextColumn("step"), *columns, disable=not os.isatty(2))
         self._task = self._progress.add_task("", total=max_steps, completed=first_step)
-        self._boards = [_summary_writer(directory / "tensorboard")] if directory and tensorboard else []
-        path = directory / "log.csv" if directory else Path(os.devnull)
+        path = directory / "log.csv"
         _forget_after(first_step, path)
         self._file = path.open("a", newline="", encoding="utf-8")
         self._writer = csv.DictWriter(self._file, COLUMNS, restval="", lineterminator="\n")
@@ -80,8 +75,6 @@ class RunLog:
             self._progress.stop()
             with contextlib.suppress(OSError):
                 self._file.close()
-            for board in self._boards:
-                board.close()
 
     def steps(self, report: Report) -> None:
         """Take a report of a few steps."""
@@ -130,9 +123,6 @@ class RunLog:
         except OSError as error:
             problem = f"{self._file.name} cannot be written: {error}"
             raise OSError(f"{problem}; free some space, and run it again") from None
-        for board in self._boards:
-            for name, value in values.items():
-                board.add_scalar(name, value, step)
 
 
 def _forget_after(step: int, path: Path) -> None:
@@ -147,14 +137,6 @@ def _is_whole(row: str) -> bool:
     """Return False for a row that a full disk or a power cut has cut off."""
     first, *others = row.split(",")
     return row.endswith("\n") and first.isdecimal() and len(others) == len(COLUMNS) - 1
-
-
-def _summary_writer(directory: Path) -> "SummaryWriter":
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError("TensorBoard is not installed: pip install '.[train]'") from None
-    return SummaryWriter(directory)
 
 
 def plot(log: Path, picture: Path) -> None:

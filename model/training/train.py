@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig
 from model.training.config import TrainConfig
+from model.training.device import find_device
 from model.training.pack import PACK_FILE, Pack, check_pack, load_pack
 from model.training.packing import check_rows
-from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.report import MissingExtraError, RunLog, plot
 from model.training.schedule import is_over
@@ -39,7 +39,6 @@ class RunOptions(NamedTuple):
     """Options of a call: everything that is not the experiment."""
 
     device: str = "cpu"
-    tensorboard: bool = False
     minutes: float | None = None
     """Overrides `optimiser.minutes`; with `decay_now`, the time that the decay takes."""
     decay_now: bool = False
@@ -55,8 +54,7 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
     """Run an experiment to its end, resuming if `output` holds a run; returns the checkpoint directory.
 
     `data` is a pack (`dragoman prepare`), or a directory of corpora, of which a pack is made in `output`. `output` gets
-    `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`. Under torchrun every process calls this, and
-    the first one writes.
+    `checkpoint/`, `state.pt` (for a resume), `log.csv` and `curve.png`.
     """
     check_start(config)
     reuse_large_blocks()
@@ -67,18 +65,14 @@ def train(config: TrainConfig, data: Path, output: Path, options: RunOptions = _
         config = config.model_copy(update={"optimiser": optimiser})
     if options.decay_now and not (output / "state.pt").exists():
         raise TrainingError(f"{output / 'state.pt'} is not there: only a run that has begun can decay")
-    with Group(options.device) as group:
-        if not group.is_first:
-            logging.getLogger("model.training").setLevel(logging.WARNING)
-        run = _Run(config, data, output, group, options)
-        try:
-            run.go(options.tensorboard)
-        except (TrainingError, OSError):
-            if run.state.exists():
-                logger.error("the last good state is %s; the same command goes on from it", run.state)
-            raise
-        if group.is_first:
-            _draw(output)
+    run = _Run(config, data, output, options)
+    try:
+        run.go()
+    except (TrainingError, OSError):
+        if run.state.exists():
+            logger.error("the last good state is %s; the same command goes on from it", run.state)
+        raise
+    _draw(output)
     return run.checkpoint
 
 
@@ -93,15 +87,15 @@ def is_finished(config: TrainConfig, output: Path) -> bool:
 class _Run:
     """A trainer, and the files of its run."""
 
-    def __init__(self, config: TrainConfig, data: Path, output: Path, group: Group, options: RunOptions) -> None:
+    def __init__(self, config: TrainConfig, data: Path, output: Path, options: RunOptions) -> None:
+        device = find_device(options.device)
         output.mkdir(parents=True, exist_ok=True)
         self.config = config
-        self.group = group
         self.output = output
         self.state = output / "state.pt"
         self.checkpoint = output / "checkpoint"
         self.pack = self._open_pack(data)
-        self.trainer = Trainer(config, self.pack, group, options.workers)
+        self.trainer = Trainer(config, self.pack, device, options.workers)
         if self.state.exists():
             self.trainer.resume(self.state)
             logger.info("resumed at step %d", self.trainer.step)
@@ -112,42 +106,22 @@ class _Run:
 
     def _open_pack(self, data: Path) -> Pack:
         """Open the pack that `data` is, or make one of the corpora in it."""
-        if not (data / PACK_FILE).exists():
-            data = self._prepare(data)
-        pack = load_pack(data)
+        pack = load_pack(data) if (data / PACK_FILE).exists() else prepare(self.config, data, self.output / "pack")
         check_pack(pack, self.config)
         check_rows(pack, self.config.optimiser.row_tokens)
         return pack
 
-    def _prepare(self, data: Path) -> Path:
-        made = self.output / "pack"
-        problem: Exception | None = None
-        if self.group.is_first:
-            try:
-                prepare(self.config, data, made)
-            except (ValueError, OSError) as error:
-                problem = error
-        # The others wait here until the first process has written the arrays, or failed: one message is enough then.
-        if any(self.group.sum(problem is not None)):
-            raise problem or TrainingError("the first process failed")
-        return made
-
-    def go(self, tensorboard: bool) -> None:
+    def go(self) -> None:
         """Step until the end, a stop signal, or `patience`."""
         trainer, options = self.trainer, self.config.optimiser
-        directory = self.output if self.group.is_first else None
-        with (
-            RunLog(directory, options.max_steps, trainer.step, tensorboard) as log,
-            _stop_signals() as stop_requested,
-        ):
+        with RunLog(self.output, options.max_steps, trainer.step) as log, _stop_signals() as stop_requested:
             if math.isinf(trainer.best.loss) and self.config.start_from is not None and options.patience is not None:
                 self._validate(log)  # nothing worse than the weights that it starts from is kept
             batches = trainer.batches()
-            # Asked before a batch is taken, so that none is lost to a resume; and of all, so that all stop together.
-            while self._goes_on() and not any(self.group.sum(stop_requested())):
+            # Asked before a batch is taken, so that none is lost to a resume.
+            while self._goes_on() and not stop_requested():
                 trainer.train_step(next(batches))
-                is_last = any(self.group.sum(trainer.is_over()))
-                validates = trainer.step % options.validate_every == 0 or is_last
+                validates = trainer.step % options.validate_every == 0 or trainer.is_over()
                 if validates or trainer.step % _REPORT_EVERY == 0:
                     log.steps(trainer.report())
                 if validates:
@@ -168,7 +142,7 @@ class _Run:
             best = self.trainer.best
             logger.info("stopped: %d validations without improvement; the best, %.4f, is kept", best.since, best.loss)
             return False
-        return not any(self.group.sum(self.trainer.is_over()))
+        return not self.trainer.is_over()
 
     def _validate(self, log: RunLog) -> None:
         loss = self.trainer.validation_loss()
@@ -181,8 +155,6 @@ class _Run:
 
     def _export(self) -> None:
         """Replace the checkpoint, or leave it as it is."""
-        if not self.group.is_first:
-            return
         tokenizer = self.pack.tokenizer
         described = CheckpointConfig(
             directions=self.config.directions(),

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from model.training.config import TrainConfig
+from model.training.device import random_state, set_random_state
 from model.training.loss import packed_cross_entropy
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
 from model.training.packing import RowLengths
-from model.training.parallel import Group
 from model.training.report import Report
 from model.training.rows import Batch, Place, batches, validation_batches
 from model.training.schedule import Decay, is_decaying, is_over, learning_rate, share_left
@@ -59,14 +59,14 @@ class Trainer:
     No step waits for the device: losses add up there, and `report` looks at them.
     """
 
-    def __init__(self, config: TrainConfig, pack: Pack, group: Group, workers: int = 1) -> None:
+    def __init__(self, config: TrainConfig, pack: Pack, device: torch.device, workers: int = 1) -> None:
         torch.manual_seed(config.seed)
         self.config = config
-        self.group = group
+        self._device = device
         self._pack = pack
         self._workers = workers
-        self.model = first_model(config).to(group.device)
-        self._working = WorkingCopy(self.model, config.optimiser, group.device)
+        self.model = first_model(config).to(device)
+        self._working = WorkingCopy(self.model, config.optimiser, device)
         # What is validated and shipped: an average forgets the noise of the last steps.
         self.average = AveragedModel(self.model, multi_avg_fn=_moving_average(config.optimiser.average_decay))
         self._start = copy.deepcopy(self.model) if config.start_share else None
@@ -80,13 +80,12 @@ class Trainer:
         self.place = Place()
         self._seconds = 0.0
         self._since = time.monotonic()
-        self._clock = 0.0  # the time of the run at the last step, the same in every process
-        self._nats = torch.zeros((), device=group.device)
-        self._norm = torch.zeros((), device=group.device)
-        self._reported = (0, 0, 0)  # step, tokens, target tokens
-        self._target_tokens = 0
-        # The same first weights everywhere, other dropout.
-        torch.manual_seed(config.seed + group.rank)
+        # Of the steps since the last report.
+        self._nats = torch.zeros((), device=device)
+        self._new_tokens = self._new_target_tokens = 0
+        self._norm = torch.zeros((), device=device)
+        # Dropout does not depend on how many numbers the first weights have taken.
+        torch.manual_seed(config.seed)
 
     @property
     def seconds(self) -> float:
@@ -103,17 +102,15 @@ class Trainer:
         Raises `TrainingError` when the run is over by its schedule: the rate is 0 already.
         """
         if self.decay is None:
-            if is_over(self.config.optimiser, self.step, self._clock, None):
+            if is_over(self.config.optimiser, self.step, self.seconds, None):
                 raise TrainingError(f"the run is over at step {self.step}: its learning rate is 0 and cannot decay")
-            self.decay = Decay.now(self.config.optimiser, self.step, self._clock, minutes)
+            self.decay = Decay.now(self.config.optimiser, self.step, self.seconds, minutes)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Yield this process's batches for each step, without end; exact after a resume.
+        """Yield the batches of each step, without end; exact after a resume.
 
         Pieces are sampled until the learning rate decays.
         """
-        options = self.config.optimiser
-        a_step = options.accumulate * self.group.size
         while True:
             sampled = not self._is_decaying()
             found = batches(
@@ -122,33 +119,29 @@ class Trainer:
                 self.place,
                 sampled=sampled,
                 workers=self._workers,
-                pin=self.group.device.type == "cuda",
+                pin=self._device.type == "cuda",
             )
             while sampled is not self._is_decaying():
-                step = [next(found) for _ in range(a_step)]
+                step = [next(found) for _ in range(self.config.optimiser.accumulate)]
                 self.place = step[-1][1]
-                yield [batch.to(self.group.device) for batch, _ in step[self.group.rank :: self.group.size]]
+                yield [batch.to(self._device) for batch, _ in step]
 
     def _is_decaying(self) -> bool:
-        return is_decaying(self.config.optimiser, self.step, self._clock, self.decay)
+        return is_decaying(self.config.optimiser, self.step, self.seconds, self.decay)
 
     def train_step(self, step: Sequence[Batch]) -> None:
-        """Update the weights once, by the mean over all real target tokens of every process."""
+        """Update the weights once, by the mean over all real target tokens."""
         options = self.config.optimiser
-        own = (sum(batch.source_tokens for batch in step), sum(batch.target_tokens for batch in step))
-        *tokens, seconds = self.group.sum(*own, self.seconds)
-        source_tokens, target_tokens = map(int, tokens)
-        # Each process has its own clock: by their mean, all take the same step.
-        self._clock = seconds / self.group.size
+        tokens = sum(batch.source_tokens + batch.target_tokens for batch in step)
+        target_tokens = sum(batch.target_tokens for batch in step)
         self._working.train()
         for batch in step:
             nats = self._working.nats(batch, options.label_smoothing)
             (nats / target_tokens).backward()  # type: ignore[no-untyped-call]
             self._nats += nats.detach()
         self._working.hand_over_gradients()
-        self.group.sum_gradients(self.model.parameters())
         self._norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip_norm)
-        rate = learning_rate(options, self.step, self._clock, self.decay)
+        rate = learning_rate(options, self.step, self.seconds, self.decay)
         for optimiser in self._optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
@@ -157,44 +150,43 @@ class Trainer:
         self._working.take_weights()
         self.average.update_parameters(self.model)
         self.step += 1
-        self.tokens += source_tokens + target_tokens
-        self._target_tokens += target_tokens
+        self.tokens += tokens
+        self._new_tokens += tokens
+        self._new_target_tokens += target_tokens
 
     def report(self) -> Report:
-        """Return the steps since the last report; waits for the device. All processes must call.
+        """Return the steps since the last report; waits for the device.
 
         Raises `TrainingError` when the loss or the gradient is not a number: nothing may be saved then.
         """
-        _, tokens, target_tokens = self._reported
-        [nats] = self.group.sum(self._nats.item())
-        loss = nats / max(1, self._target_tokens - target_tokens)
+        loss = self._nats.item() / max(1, self._new_target_tokens)
         norm = self._norm.item()
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(f"loss is {loss} and gradient norm {norm} at step {self.step}; {_ADVICE}")
-        self._nats.zero_()
-        rate = learning_rate(self.config.optimiser, self.step - 1, self._clock, self.decay)
-        left = share_left(self.config.optimiser, self.step, self._clock)
+        options, seconds = self.config.optimiser, self.seconds
+        rate = learning_rate(options, self.step - 1, seconds, self.decay)
+        left = share_left(options, self.step, seconds)
         last = round(self.step / (1 - left)) if left < 1 else None
-        report = Report(self.step, loss, rate, self.tokens - tokens, self.tokens, self.seconds / 3600, last)
-        self._reported = (self.step, self.tokens, self._target_tokens)
+        report = Report(self.step, loss, rate, self._new_tokens, self.tokens, seconds / 3600, last)
+        self._nats.zero_()
+        self._new_tokens = self._new_target_tokens = 0
         return report
 
     @torch.inference_mode()
     def validation_loss(self) -> float:
-        """Nats per target token of the averaged weights, without label smoothing; all processes must call.
+        """Nats per target token of the averaged weights, without label smoothing.
 
         Raises `TrainingError` when it is not a number: these weights must not replace good ones.
         """
         model = self.averaged_model().eval()
         pad, nats, tokens = self.config.model.pad_id, 0.0, 0
-        for batch in self._validation[self.group.rank :: self.group.size]:
-            source, target, _, count = batch.to(self.group.device)
+        for batch in self._validation:
+            source, target, _, count = batch.to(self._device)
             nats += packed_cross_entropy(model.teach(source, target), model.projection, target, pad).item()
             tokens += count
-        total, number = self.group.sum(nats, tokens)
-        if not math.isfinite(total):
-            raise TrainingError(f"validation loss is {total} at step {self.step}; {_ADVICE}")
-        return total / number
+        if not math.isfinite(nats):
+            raise TrainingError(f"validation loss is {nats} at step {self.step}; {_ADVICE}")
+        return nats / tokens
 
     @torch.no_grad()
     def averaged_model(self) -> Transformer:
@@ -208,10 +200,7 @@ class Trainer:
         return model
 
     def save(self, path: Path) -> None:
-        """Write everything a resume needs, or nothing: the file appears whole. All processes must call."""
-        random = self.group.gather(_random_state(self.group.device))
-        if not self.group.is_first:
-            return
+        """Write everything a resume needs, or nothing: the file appears whole."""
         state = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
@@ -220,13 +209,13 @@ class Trainer:
             "progress": {"step": self.step, "tokens": self.tokens, "seconds": self.seconds},
             "decay": None if self.decay is None else asdict(self.decay),
             "best": asdict(self.best),
-            "random": random,
+            "random": random_state(self._device),
             "fixed": self._fixed(),
         }
         write_state(path, state)
 
     def resume(self, path: Path) -> None:
-        """Continue exactly where `save` left off; the same number of processes is needed for the same dropout.
+        """Continue exactly where `save` left off.
 
         Raises `TrainingError` when the file is broken, or belongs to another experiment (`_fixed`).
         """
@@ -239,12 +228,9 @@ class Trainer:
         self.place = Place(**state["place"])
         self.step, self.tokens, self._seconds = (state["progress"][name] for name in ("step", "tokens", "seconds"))
         self._since = time.monotonic()
-        self._clock = self._seconds
-        self._reported = (self.step, self.tokens, 0)
         self.decay = None if state["decay"] is None else Decay(**state["decay"])
         self.best = Best(**state["best"])
-        if len(state["random"]) == self.group.size:
-            _set_random_state(state["random"][self.group.rank], self.group.device)
+        set_random_state(state["random"], self._device)
 
     def _fixed(self) -> dict[str, str]:
         """Return the fields that a resumed run may not change.
@@ -262,14 +248,3 @@ class Trainer:
             "optimiser.batch_tokens": str(options.batch_tokens),
             "optimiser.subword_sampling": str(options.subword_sampling),
         }
-
-
-def _random_state(device: torch.device) -> list[Tensor]:
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
-
-
-def _set_random_state(states: list[Any], device: torch.device) -> None:
-    torch.set_rng_state(states[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[1], device)

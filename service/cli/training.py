@@ -43,7 +43,6 @@ def train(  # noqa: PLR0913  each is an option of the command
     data: Annotated[Path, typer.Option(help="A pack (`dragoman prepare`), or the directory of the corpora.")],
     output: Annotated[Path, typer.Option(help="Directory of the run; an unfinished run there is resumed.")],
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    tensorboard: Annotated[bool, typer.Option(help="Also write for TensorBoard, in OUTPUT/tensorboard.")] = False,
     minutes: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of training; with --decay-now, of the decay.")
     ] = None,
@@ -52,14 +51,14 @@ def train(  # noqa: PLR0913  each is an option of the command
     ] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that pack batches meanwhile.")] = 1,
 ) -> None:
-    """Train a model from parallel text; `torchrun ... -m service train` uses several processes."""
+    """Train a model from parallel text."""
     from model.training.config import TrainConfig
     from model.training.train import RunOptions
     from model.training.train import train as run
 
     log_to_terminal()
     with reported():
-        options = RunOptions(device, tensorboard, minutes, decay_now, workers)
+        options = RunOptions(device, minutes, decay_now, workers)
         checkpoint = run(TrainConfig.from_toml(config), data, output, options)
     typer.echo(f"checkpoint: {checkpoint}")
 

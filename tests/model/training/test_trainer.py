@@ -12,7 +12,6 @@ from model.training.config import AugmentConfig, TrainConfig
 from model.training.optimisers import build_optimisers
 from model.training.pack import Pack
 from model.training.packing import RowLengths
-from model.training.parallel import Group
 from model.training.prepare import prepare
 from model.training.rows import Batch, validation_batches
 from model.training.state import TrainingError
@@ -22,7 +21,7 @@ from tests.model.training.conftest import with_data, with_options
 
 
 def _trainer(config: TrainConfig, pack: Pack) -> Trainer:
-    return Trainer(config, pack, Group("cpu"), workers=0)
+    return Trainer(config, pack, torch.device("cpu"), workers=0)
 
 
 def _steps(trainer: Trainer, count: int) -> Trainer:
