@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from model.checkpoint_config import Direction, load_tokenizer, sha256_of
-from model.tokenizer import TOKENIZER_FILES, Prompt, Tokenizer
+from model.tokenizer import Prompt, Tokenizer
 from model.training.config import TrainConfig
 
 PACK_FILE: Final = "pack.json"
 NAMES_FILE: Final = "names.txt"
-_ARRAYS: Final = ("train", "validation")
-PACK_FILES: Final = {NAMES_FILE} | {f"{name}.{kind}.npy" for name in _ARRAYS for kind in ("ids", "lengths")}
+PACK_FILES: Final = {NAMES_FILE, "train.ids.npy", "train.lengths.npy", "validation.ids.npy", "validation.lengths.npy"}
 
 
 class PackError(ValueError):
@@ -58,13 +57,12 @@ class PackInfo(BaseModel):
     validation: tuple[PackedPart, ...]
     sha256: dict[str, str]
     prompt: Prompt | None = Field(default=None, description="of an imported model")
-    own_sha256: str | None = Field(default=None, description="hash of all other fields; absent in older packs")
+    own_sha256: str = Field(default="", description="hash of all other fields")
 
     def digest(self) -> str:
         """Return a hash of all fields but `own_sha256`."""
-        fields = self.model_dump(mode="json", exclude={"own_sha256"})
-        # Older packs have no such field.
-        return _json_digest({name: value for name, value in fields.items() if name != "prompt" or value is not None})
+        fields = self.model_dump(mode="json", exclude={"own_sha256"} | ({"prompt"} if self.prompt is None else set()))
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -102,12 +100,7 @@ class Pack(NamedTuple):
 
     def digest(self) -> str:
         """Return a hash of the content, the same for equal packs."""
-        # Saved states of runs hold the hash of an older pack: by its files alone.
-        return self.info.own_sha256 or _json_digest(self.info.sha256)
-
-
-def _json_digest(value: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        return self.info.own_sha256
 
 
 def load_pack(directory: Path) -> Pack:
@@ -116,30 +109,22 @@ def load_pack(directory: Path) -> Pack:
     advice = f"delete {directory} and prepare the pack again"
     try:
         info = PackInfo.model_validate_json(path.read_bytes())
+        if info.own_sha256 != info.digest():
+            raise PackError(f"{path} was changed; {advice}")
+        for name, digest in info.sha256.items():
+            path = directory / name
+            if sha256_of(path) != digest:
+                raise PackError(f"{path} is cut off or was changed; {advice}")
     except OSError as error:
         raise PackError(f"{path}: {error.strerror}; {advice}") from None
     except ValidationError as error:
         problem = error.errors()[0]
         field = "".join(f"{name}: " for name in problem["loc"][:1])
         raise PackError(f"{path}: {field}{problem['msg']}; {advice}") from None
-    if not PACK_FILES < set(info.sha256) <= PACK_FILES | {*TOKENIZER_FILES}:
-        raise PackError(f"{path}: sha256 does not name the files of a pack; {advice}")
-    for name, digest in info.sha256.items():
-        try:
-            is_whole = sha256_of(directory / name) == digest
-        except OSError as error:
-            raise PackError(f"{directory / name}: {error.strerror}; {advice}") from None
-        if not is_whole:
-            raise PackError(f"{directory / name} is cut off or was changed; {advice}")
     tokenizer = Tokenizer.from_directory(directory, info.prompt)
     names = frozenset((directory / NAMES_FILE).read_text(encoding="utf-8").split())
-    pairs = [_open(name, parts, directory) for name, parts in zip(_ARRAYS, (info.train, info.validation), strict=True)]
-    for name, each in zip(_ARRAYS, pairs, strict=True):
-        if sum(part.pairs for part in each.parts) != len(each):
-            raise PackError(f"{path}: {name} counts other pairs than {name}.lengths.npy holds; {advice}")
-    if info.own_sha256 not in (None, info.digest()):
-        raise PackError(f"{path} was changed; {advice}")
-    return Pack(info, tokenizer, names, pairs[0], pairs[1])
+    train, validation = _open("train", info.train, directory), _open("validation", info.validation, directory)
+    return Pack(info, tokenizer, names, train, validation)
 
 
 def check_pack(pack: Pack, config: TrainConfig) -> None:

@@ -32,7 +32,7 @@ def read_state(path: Path, fixed: dict[str, str]) -> dict[str, Any]:
     """Return what `write_state` wrote.
 
     Raises `TrainingError` when the file is broken, or when a value of its `fixed` differs: then the state belongs to
-    another experiment. A field that an older state does not hold is not compared.
+    another experiment.
     """
     try:
         state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
@@ -41,7 +41,7 @@ def read_state(path: Path, fixed: dict[str, str]) -> dict[str, Any]:
         # The text of these errors is a page of advice on torch.load.
         problem = "it is damaged, or of another version"
         raise TrainingError(f"{path} cannot be read: {problem}; delete it to begin anew") from None
-    differing = [name for name in fixed if fixed[name] != theirs.get(name, fixed[name])]
+    differing = [name for name in fixed if fixed[name] != theirs.get(name)]
     if differing:
         raise TrainingError(f"{path} is of another experiment: {', '.join(differing)} differ; use another output")
     return state

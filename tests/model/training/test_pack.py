@@ -1,7 +1,5 @@
 """A pack is a function of its text and settings, opens anywhere, and is refused once a byte of it is another."""
 
-import hashlib
-import json
 import os
 import shutil
 from pathlib import Path
@@ -160,8 +158,8 @@ def test_a_file_that_is_not_as_it_was_is_named(tmp_path: Path, name: str, damage
     [
         ('"format": 1', '"format": 2', r": format: Input should be 1"),
         ('"made_of"', '"made_by"', r": made_of: Field required"),
-        ('"names.txt"', '"other.txt"', r": sha256 does not name the files of a pack"),
-        ('"pairs": 515', '"pairs": 514', r": train counts other pairs than train\.lengths\.npy holds"),
+        ('"names.txt"', '"other.txt"', " was changed"),
+        ('"pairs": 515', '"pairs": 514', " was changed"),
         ("{", "", r": Invalid JSON"),
         ('"repeat": 1.0,\n      "pairs"', '"repeat": 3.0,\n      "pairs"', " was changed"),
         ('"seed": 1', '"seed": 2', " was changed"),
@@ -174,17 +172,6 @@ def test_an_edited_description_is_refused_by_field(tmp_path: Path, old: str, new
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(PackError, match=rf"/pack/pack\.json{problem}.*; delete .*/pack and prepare the pack again$"):
         load_pack(tmp_path / "pack")
-
-
-def test_a_pack_of_an_older_version_has_no_hash_of_its_description_and_keeps_its_digest(
-    pack: Pack, tmp_path: Path
-) -> None:
-    path = tmp_path / "pack" / PACK_FILE
-    description = json.loads(path.read_text(encoding="utf-8"))
-    del description["own_sha256"]
-    path.write_text(json.dumps(description), encoding="utf-8")
-    files = json.dumps(pack.info.sha256, sort_keys=True)
-    assert load_pack(tmp_path / "pack").digest() == hashlib.sha256(files.encode()).hexdigest() != pack.digest()
 
 
 def test_packs_of_equal_files_and_other_weights_are_two(experiment: TrainConfig, pack: Pack, tmp_path: Path) -> None:
