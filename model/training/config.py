@@ -20,11 +20,11 @@ def _has_locale(language: str) -> bool:
     return True
 
 
-def _problem(error: ErrorDetails) -> str:
-    field = ".".join(map(str, error["loc"])) or "file"
-    if error["type"] == "extra_forbidden":
-        return f"{field}: no such field"
-    return f"{field}: {error['msg'].removeprefix('Value error, ')}"
+def problem_of(error: ErrorDetails) -> str:
+    """Return what is wrong with a field, after its name if it is a single one."""
+    problem = "no such field" if error["type"] == "extra_forbidden" else error["msg"].removeprefix("Value error, ")
+    field = ".".join(map(str, error["loc"]))
+    return f"{field}: {problem}" if field else problem
 
 
 class _Section(BaseModel):
@@ -220,6 +220,6 @@ class TrainConfig(_Section):
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
         except ValidationError as error:
-            raise ValueError(f"{path}: {'; '.join(map(_problem, error.errors()))}") from None
+            raise ValueError(f"{path}: {'; '.join(map(problem_of, error.errors()))}") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None

@@ -169,6 +169,15 @@ def translate_all(
         first += len(chunk)
 
 
+def translate_with_progress(
+    translator: OfflineTranslator, texts: Sequence[str], options: DecodingOptions, description: str
+) -> list[Translation]:
+    """Translate texts as `translate_all` does; on a terminal a bar shows how many are done."""
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=len(texts))
+        return list(translate_all(translator, texts, options, lambda count: bar.advance(task, count)))
+
+
 def _check_lengths(sources: Sequence[Sequence[int]], first: int, longest: int) -> None:
     too_long = [number for number, source in enumerate(sources, start=first) if len(source) > longest]
     if too_long:
@@ -198,14 +207,10 @@ def evaluate(checkpoint: Path, test: Path, options: EvaluationOptions = Evaluati
     scorer = Scorer(options.tokenize, translator.direction.target, lowercase=options.lowercase)
     sources = [pair.source.lower() if options.lowercase_source else pair.source for pair in pairs]
     start = time.perf_counter()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("translating", total=len(sources))
-        try:
-            translations = list(
-                translate_all(translator, sources, options.decoding, lambda count: bar.advance(task, count))
-            )
-        except ValueError as error:
-            raise ValueError(f"{test}: {error}") from None
+    try:
+        translations = translate_with_progress(translator, sources, options.decoding, "translating")
+    except ValueError as error:
+        raise ValueError(f"{test}: {error}") from None
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
     references = [pair.target for pair in pairs]

@@ -58,7 +58,7 @@ def adapt(  # noqa: PLR0913  each is an option of the command
     from model.checkpoint_config import LanguageHint, load_config
     from model.training.adapt import AdaptOptions, Texts, write_whole
     from model.training.adapt import adapt as run
-    from model.training.comparison_page import comparison_page
+    from model.training.comparison import comparison_page
     from model.training.evaluate import find_direction
     from service.registry.importing import ensure_imported
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+from collections import Counter
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,14 @@ import torch
 from typer.testing import CliRunner
 
 from model.checkpoint import load_model, save_checkpoint
-from model.checkpoint_config import CheckpointConfig, Direction, load_config, load_tokenizer
+from model.checkpoint_config import CheckpointConfig, Direction, load_config
 from model.config import ModelConfig
 from model.tokenizer import TRAINED_FILE, Tokenizer
-from model.training.adapt import OPTIMISER, Comparison, _with_target, shipped_pairs, write_whole
-from model.training.comparison_page import comparison_page
+from model.training.adapt import OPTIMISER, shipped_pairs, write_whole
+from model.training.comparison import Comparison, comparison_page
 from model.training.corpora import Pair
+from model.training.evaluate import Evaluation
+from model.training.scores import Score
 from model.training.state import TrainingError
 from model.training.trainer import Trainer
 from service.cli.main import app
@@ -106,10 +109,10 @@ def test_the_old_model_translates_general_text_that_has_no_translation(
     general = [Pair("a cat", ""), Pair("a dog", "le chien"), Pair("the table", "la table"), Pair("endless", "")]
     monkeypatch.setattr("model.training.adapt.shipped_pairs", lambda direction: general)
 
-    def translate_all(_: object, sources: list[str], *options: object) -> list[SimpleNamespace]:
+    def translate(_: object, sources: list[str], *options: object) -> list[SimpleNamespace]:
         return [SimpleNamespace(text=f"old  {source}", ended=source != "endless") for source in sources]
 
-    monkeypatch.setattr("model.training.adapt.translate_all", translate_all)
+    monkeypatch.setattr("model.training.adapt.translate_with_progress", translate)
     monkeypatch.setattr(Trainer, "train_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     code, _, _ = _run(parent, "--texts", _tmx(tmp_path / "shop.tmx", PAIRS), "--output", tmp_path / "run")
     assert code == 0
@@ -137,18 +140,6 @@ def test_mistakes_get_one_line(
     assert message in line
 
 
-def test_the_vocabulary_makes_a_tokenizer_for_the_target(tokenizer: Tokenizer) -> None:
-    model = tokenizer.files[TRAINED_FILE]
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
-    vocabulary = [*map(pieces.id_to_piece, range(320)), "<extra>", "\u2581zibeline", "s"]
-    alone = Tokenizer({TRAINED_FILE: model, "vocabulary.json": json.dumps(vocabulary).encode()})
-    completed = _with_target(alone)
-    [ids] = completed.encode_targets(["the zibelines"])
-    assert ids[-3:] == [321, vocabulary.index("s"), completed.eos_id]
-    assert completed.decode(ids) == "the zibelines"
-    assert completed.encode("the zibelines") == alone.encode("the zibelines")
-
-
 def test_a_file_is_written_whole_or_stays(disk: SmallDisk) -> None:
     page = disk.path / "page.html"
     write_whole(page, ["old"])
@@ -162,16 +153,12 @@ def test_a_file_is_written_whole_or_stays(disk: SmallDisk) -> None:
 def test_a_model_without_a_tokenizer_for_its_target_is_refused(
     parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If its vocabulary does not make one either."""
     monkeypatch.setattr("model.training.adapt._MOST_PIECES", 0.0)
     monkeypatch.setattr("model.training.adapt.shipped_pairs", lambda direction: [])
     texts = _tmx(tmp_path / "shop.tmx", PAIRS)
     code, _, errors = _run(parent, "--texts", texts, "--output", tmp_path / "run")
     assert code == 2
     assert "has no tokenizer for fr" in errors
-    completed, before = tmp_path / "run" / "texts" / "parent", load_model(parent).state_dict()
-    assert all(tensor.equal(before[name]) for name, tensor in load_model(completed).state_dict().items())
-    assert "target.model" in load_tokenizer(completed).files
 
 
 def test_a_model_that_cannot_be_trained_is_refused(parent: Path, tmp_path: Path) -> None:
@@ -186,7 +173,9 @@ def test_a_model_that_cannot_be_trained_is_refused(parent: Path, tmp_path: Path)
 
 def test_the_page_escapes_what_it_shows() -> None:
     pairs = [Pair("<script>alert(1)</script>", '"a" & b')]
-    comparison = Comparison(pairs, (["<b>"], ['"a" & b']), (1.0, 2.0), (3.0, 4.0), frozenset({"a", "c"}))
+    score, nothing = Score(1.0, "", ""), Counter[str]()
+    found = [Evaluation(score, score, nothing, nothing, [text], 1.0, 1) for text in ("<b>", '"a" & b')]
+    comparison = Comparison(pairs, found[0], found[1], frozenset({"a", "c"}))
     assert comparison.figures()[-2:] == [("exact matches", "0", "1"), ("your own words, of 1", "0", "1")]
     page = comparison_page({"<i>": comparison}, Direction(source="en", target="fr"))
     assert not {"<script", "<b>", "<i>"} & {*re.findall("<(?:script|b>|i>)", page)}
