@@ -1,12 +1,14 @@
 """Users for `locust -f loadtest/load/scenarios.py CLASS ...`: docs/load-testing.md has the scenarios."""
 
 import random
+import time
 from typing import Final
 
+from gevent.pool import Group
 from locust import between, task
 
 from loadtest.load.locustfile import JsonUser, StreamingUser
-from loadtest.load.users import PoissonUser, TranslatingUser, document, sentence
+from loadtest.load.users import TranslatingUser, document, sentence
 
 __all__ = ["Arrays", "Documents", "Impatient", "Interactive", "JsonUser", "SlowReaders", "StreamingUser", "Writers"]
 
@@ -14,15 +16,31 @@ _FEWEST_SENTENCES: Final = 20
 _MOST_SENTENCES: Final = 60
 _MOST_TOKENS: Final = 10
 _PAUSE_SECONDS: Final = 0.1
+_LAST_ONES_SECONDS: Final = 10.0
+"""Time that the requests have which run at the end."""
 
 
-class Interactive(PoissonUser):
-    """Single sentences at random moments, `--rate` a second for each user."""
+class Interactive(TranslatingUser):
+    """Single sentences at random moments, `--rate` a second for each user, however long the answers take."""
 
     weight = 6
+    concurrency = 100_000  # connections; no request waits for another one's
 
-    def translate(self) -> None:
-        self.read_stream(sentence())
+    def on_start(self) -> None:
+        self._running = Group()
+        self._next_at = time.perf_counter()
+
+    def on_stop(self) -> None:
+        self._running.join(timeout=_LAST_ONES_SECONDS)
+
+    def wait_time(self) -> float:
+        # From the planned moment, not from now: a generator that lags behind catches up.
+        self._next_at += random.expovariate(self.environment.parsed_options.rate)
+        return max(0.0, self._next_at - time.perf_counter())
+
+    @task
+    def arrive(self) -> None:
+        self._running.spawn(self.read_stream, sentence())
 
 
 class Documents(TranslatingUser):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gevent import sleep
-from gevent.pool import Group
-from locust import FastHttpUser, events, task
+from locust import FastHttpUser, events
 from locust.argument_parser import LocustArgumentParser
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS, ResponseContextManager
 
@@ -26,7 +25,7 @@ _STREAM_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "ide
 
 
 def _add_options(parser: LocustArgumentParser) -> None:
-    parser.add_argument("--rate", type=float, default=5.0, help="Requests a second that each Poisson user starts")
+    parser.add_argument("--rate", type=float, default=5.0, help="Requests a second that each Interactive starts")
     parser.add_argument("--options", default="{}", help="More fields of each request, as JSON: '{\"beam_size\": 4}'")
 
 
@@ -126,34 +125,6 @@ class TranslatingUser(FastHttpUser):
             exception=None,
             context={},
         )
-
-
-class PoissonUser(TranslatingUser):
-    """Starts `translate` at random moments, `--rate` a second, however long the answers take: an open loop."""
-
-    abstract = True
-    concurrency = 100_000  # connections; no request waits for another one's
-    last_ones_seconds: float = 10.0  # that those who run at the end may take
-
-    def on_start(self) -> None:
-        self._running = Group()
-        self._next_at = time.perf_counter()
-
-    def on_stop(self) -> None:
-        self._running.join(timeout=self.last_ones_seconds)
-
-    def wait_time(self) -> float:
-        # From the planned moment, not from now: a generator that lags behind catches up.
-        self._next_at += random.expovariate(self.environment.parsed_options.rate)
-        return max(0.0, self._next_at - time.perf_counter())
-
-    @task
-    def arrive(self) -> None:
-        self._running.spawn(self.translate)
-
-    def translate(self) -> None:
-        """Send one request; scenarios override it."""
-        raise NotImplementedError
 
 
 def _fail(response: ResponseContextManager) -> None:
