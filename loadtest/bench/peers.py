@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from loadtest.bench.workload import Request
 
@@ -32,16 +32,6 @@ class Measured:
     @property
     def tokens_per_second(self) -> float:
         return self.tokens / self.seconds
-
-
-class Memory(NamedTuple):
-    """Bytes of processes' resident memory: the highest (at different times, perhaps) and the present.
-
-    What they share counts in each of them in the highest, and once in the present.
-    """
-
-    peak: int
-    resident: int
 
 
 class Peer(Protocol):

@@ -1,8 +1,6 @@
 """A peer in a process of its own, so that its memory is its own, and so are its locks and its event loop."""
 
-import itertools
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +11,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
-from loadtest.bench.peers import Comparison, Measured, Memory, Peer
+import psutil
+
+from loadtest.bench.peers import Comparison, Measured, Peer
 from loadtest.bench.roster import ENTRIES
 from loadtest.bench.workload import Request
 
@@ -38,8 +38,8 @@ class PeerProcess:
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
         return cast(list[int], self.ask(_call, "lengths", sources))
 
-    def memory(self) -> Memory | None:
-        """Return the memory of all the peer's processes together; None if the system does not report it."""
+    def memory(self) -> int:
+        """Return the bytes of memory of all the peer's processes together."""
         return self.ask(memory)
 
     def ask(
@@ -90,23 +90,12 @@ def _call(name: str, *arguments: object) -> object:
     return getattr(_peers[0], name)(*arguments)
 
 
-def memory(pid: int | None = None) -> Memory | None:
-    """Return the memory of a process, by default of this one, and all its descendants together."""
-    pid = pid or os.getpid()
-    try:
-        own = _memory_of(*(Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")))
-        children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    for child in itertools.chain(*children):
-        if (of_child := memory(int(child))) is not None:
-            own = Memory(own.peak + of_child.peak, own.resident + of_child.resident)
-    return own
-
-
-def _memory_of(status: str, maps: str) -> Memory:
-    peak, resident = (
-        re.search(rf"^{name}:\s*([0-9]+) kB$", text, re.MULTILINE) for name, text in (("VmHWM", status), ("Pss", maps))
-    )
-    assert peak is not None
-    return Memory(1024 * int(peak[1]), 1024 * int(resident[1]) if resident else 0)
+def memory(pid: int | None = None) -> int:
+    """Return the bytes of a process, by default of this one, and all its descendants; what they share counts once."""
+    process = psutil.Process(pid)
+    total = 0
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            used = each.memory_full_info()
+            total += getattr(used, "pss", used.rss)
+    return total

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,10 +17,6 @@ from model.config import ModelConfig
 from service.settings import EMBEDDED_MODEL
 
 OURS: Final = "dragoman"
-
-
-class MissingPackage(Exception):
-    """A peer is not installed; says how to get it."""
 
 
 Open = Callable[[Comparison, Path], AbstractContextManager[Peer]]
@@ -70,14 +65,6 @@ ENTRIES: Final[dict[str, Entry]] = {
     "ctranslate2-fp32": Entry(_ctranslate2("float32"), "ctranslate2", "float32", without_torch=True),
     "transformers": Entry(_transformers, "transformers"),
 }
-
-
-def check_installed(names: Iterable[str]) -> None:
-    """Raise `MissingPackage` for the first peer that is not installed."""
-    for name in names:
-        package = ENTRIES[name].package
-        if package is not None and find_spec(package) is None:
-            raise MissingPackage(f"{name} is not installed: pip install '.[load]'")
 
 
 def prepare(names: Iterable[str], config: ModelConfig | None, models: Path) -> None:

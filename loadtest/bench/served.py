@@ -180,8 +180,7 @@ def _measure(
                     for number in numbers:
                         runs[each.name, number].append(asyncio.run(_closed_loop(served, its_texts, number)))
                         bar.advance(task)
-                    used = memory(served.pid)
-                    memories[each.name] = max(memories[each.name], used.resident if used else 0)
+                    memories[each.name] = max(memories[each.name], memory(served.pid))
     return runs, memories
 
 
