@@ -6,7 +6,7 @@ translations. Passing says that a translation is not broken in the way its categ
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -149,19 +149,14 @@ class CategoryResult:
 
 
 def run(cases: Cases, translate: Callable[[list[str]], list[str]]) -> list[CategoryResult]:
-    """Translate every source in one call, and judge; raises `ValueError` where `translate` gives more or fewer."""
-    sources = [case.source for members in cases.values() for case in members]
-    translations = translate(sources)
-    if len(translations) != len(sources):
-        raise ValueError(f"{len(sources)} sources, but {len(translations)} translations")
-    translated = dict(zip(sources, translations, strict=True))
-    return [_judge(category, members, translated) for category, members in cases.items()]
-
-
-def _judge(category: str, cases: tuple[Case, ...], translations: Mapping[str, str]) -> CategoryResult:
-    judged = [(case, translations[case.source]) for case in cases]
-    failures = [Failure(case, text, problems) for case, text in judged if (problems := check(case, text))]
-    return CategoryResult(category, len(cases), tuple(failures))
+    """Translate every source in one call, and judge."""
+    translations = iter(translate([case.source for members in cases.values() for case in members]))
+    results = []
+    for category, members in cases.items():
+        judged = [(case, next(translations)) for case in members]
+        failures = [Failure(case, text, problems) for case, text in judged if (problems := check(case, text))]
+        results.append(CategoryResult(category, len(members), tuple(failures)))
+    return results
 
 
 def markdown(results: list[CategoryResult]) -> str:

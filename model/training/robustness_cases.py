@@ -3,20 +3,16 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, model_validator
 
 from model.checkpoint_config import Direction
 
 CASES: Final = Path(__file__).parent / "cases"
 _ENGLISH_NUMBER: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
-
-
-class CaseError(ValueError):
-    """A file of cases is malformed; the error names the file and every wrong case."""
 
 
 def _split(value: object) -> object:
@@ -65,6 +61,7 @@ class Case(BaseModel):
 
 Cases = Mapping[str, tuple[Case, ...]]
 """The cases of each category."""
+_FILE: Final = TypeAdapter(dict[str, Annotated[tuple[Case, ...], Field(min_length=1)]])
 
 
 def normalised(text: str) -> str:
@@ -81,41 +78,14 @@ def count(piece: str, text: str) -> int:
 
 
 def cases_path(direction: Direction, name: str = "robustness") -> Path:
-    """Return a file of cases that comes with the trainer; raises `CaseError` where there is none of that name."""
+    """Return a file of cases that comes with the trainer; raises `ValueError` where there is none of that name."""
     path = CASES / f"{name}.{direction}.toml"
     if not path.is_file():
         names = sorted(each.name.split(".")[0] for each in CASES.glob(f"*.{direction}.toml"))
-        raise CaseError(f"no {name} cases for {direction}; there are: {', '.join(names) or 'none'}")
+        raise ValueError(f"no {name} cases for {direction}; there are: {', '.join(names) or 'none'}")
     return path
 
 
 def load_cases(path: Path) -> Cases:
-    """Load the cases of a TOML file, `"category" = [{ source = ... }, ...]`; raises `CaseError` with all problems."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise CaseError(f"{path.name}: {error}") from error
-    problems: list[str] = [] if tables else ["no cases"]
-    cases = {category: tuple(_load_category(category, rows, problems)) for category, rows in tables.items()}
-    seen: set[str] = set()
-    for case in (case for category in cases.values() for case in category):
-        if case.source in seen:
-            problems.append(f"twice the same source: {case.source}")
-        seen.add(case.source)
-    if problems:
-        raise CaseError("\n".join(f"{path.name}: {problem}" for problem in problems))
-    return cases
-
-
-def _load_category(category: str, rows: object, problems: list[str]) -> Iterator[Case]:
-    if not isinstance(rows, list) or not rows:
-        problems.append(f"{category}: expected a list of cases")
-        return
-    for number, row in enumerate(rows, start=1):
-        try:
-            yield Case.model_validate(row)
-        except ValidationError as error:
-            source = row.get("source", "no source") if isinstance(row, dict) else row
-            for detail in error.errors():
-                where = ".".join(map(str, detail["loc"]))
-                problems.append(f"{category}, case {number} ({source}): {where + ': ' if where else ''}{detail['msg']}")
+    """Load the cases of a TOML file, `"category" = [{ source = ... }, ...]`; raises `ValueError` with all problems."""
+    return _FILE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))

@@ -7,7 +7,7 @@ import pytest
 
 from model.checkpoint_config import Direction
 from model.training.robustness import check, run
-from model.training.robustness_cases import Case, CaseError, Cases, cases_path, load_cases
+from model.training.robustness_cases import CASES, Case, Cases, cases_path, load_cases
 
 UNRELATED = "Le temps est beau aujourd'hui."
 
@@ -119,42 +119,33 @@ def test_each_case_can_be_passed(cases: Cases) -> None:
             assert check(case, good) == [], case.source
 
 
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_files_of_cases_are_well_formed_and_have_no_source_twice(path: Path) -> None:
+    sources = [case.source for case in chain.from_iterable(load_cases(path).values())]
+    assert len(sources) == len({*sources}) >= 150
+
+
 def test_languages_without_cases() -> None:
-    with pytest.raises(CaseError, match="no robustness cases for en-xx"):
+    with pytest.raises(ValueError, match="no robustness cases for en-xx"):
         cases_path(Direction(source="en", target="xx"))
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("checks", "problem"),
     [
-        ('"a" = [', r"^x\.toml: "),
-        ("", r"^x\.toml: no cases$"),
-        ('"a" = []', r"a: expected a list of cases"),
-        ('"a" = "b"', r"a: expected a list of cases"),
-        ('"a" = ["b"]', r"a, case 1 \(b\): "),
-        ('"a" = [{ contains = ["b"] }]', r"a, case 1 \(no source\): source: Field required"),
-        ('"a" = [{ source = " ", contains = ["b"] }]', r"a, case 1 \( \): source: "),
-        ('"a" = [{ source = "b" }]', r"a, case 1 \(b\): .*give contains or equals"),
-        ('"a" = [{ source = "b", ends_with = "!" }]', r"a, case 1 \(b\): .*give contains or equals"),
-        ('"a" = [{ source = "b", contains = "c" }]', r"a, case 1 \(b\): contains: .*tuple"),
-        ('"a" = [{ source = "b", contains = ["c|"] }]', r"a, case 1 \(b\): contains\.0\.1: "),
-        ('"a" = [{ source = "b", contains = ["*"] }]', r"a, case 1 \(b\): contains\.0\.0: "),
-        ('"a" = [{ source = "b", contains = ["c"], contain = ["d"] }]', r"a, case 1 \(b\): contain: Extra"),
-        ('"a" = [{ source = "b", contains = ["c"], upper = "yes" }]', r"a, case 1 \(b\): upper: .*boolean"),
-        ('"a" = [{ source = "b", contains = ["c"], verbatim = ["{d}"] }]', r"a, case 1 \(b\): .*\{d\} is not in"),
-        ('"a" = [{ source = "bed", contains = ["c"], verbatim = ["be"] }]', r"a, case 1 \(bed\): .*be is not in"),
-        ('"a" = [{ source = "b 34", contains = ["c"], numbers = ["3"] }]', r"a, case 1 .*3 is not in the source"),
-        ('"a" = [{ source = "b 3", contains = ["c"], numbers = [3] }]', r"a, case 1 \(b 3\): numbers\.0: .*string"),
-        ('"a" = [{ source = "b 1,2", contains = ["c"], numbers = ["1,2"] }]', r"a, case 1 .*1,2 is not a number"),
-        ('"a" = [{ source = "b", equals = "c" }, { source = "d" }]', r"a, case 2 \(d\): "),
-        ('"a" = [{ source = "b", equals = "c" }]\n"d" = [{ source = "b", equals = "c" }]', "twice the same source: b"),
+        ({"contains": []}, "give contains or equals"),
+        ({"contains": ["chat|"]}, r"contains\.0\.1"),
+        ({"contains": ["*"]}, r"contains\.0\.0"),
+        ({"contain": ["chat"]}, r"contain\n +Extra inputs"),
+        ({"verbatim": ["{d}"]}, r"\{d\} is not in the source"),
+        ({"verbatim": ["her"]}, "her is not in the source"),
+        ({"numbers": ["3"]}, "3 is not in the source"),
+        ({"numbers": ["1,2"]}, "1,2 is not a number"),
     ],
 )
-def test_malformed_cases_are_named(tmp_path: Path, content: str, problem: str) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(CaseError, match=problem):
-        load_cases(path)
+def test_a_case_that_tests_nothing_or_what_is_not_there_is_refused(checks: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        _case(**checks)
 
 
 PETS: Cases = {
