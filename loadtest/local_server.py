@@ -113,13 +113,9 @@ class Server:
         return [each.pid for each in self.processes().engines]
 
     def processor_seconds(self) -> list[float]:
-        """Return user and system time of the HTTP process, then of each engine (proc(5), fields 14 and 15 of stat)."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        times = []
-        for pid in (self.pid, *self.engines()):
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            times.append((int(fields[11]) + int(fields[12])) / ticks)
-        return times
+        """Return user and system time of the HTTP process, then of each engine."""
+        times = [psutil.Process(pid).cpu_times() for pid in (self.pid, *self.engines())]
+        return [each.user + each.system for each in times]
 
 
 class Process(NamedTuple):

@@ -40,22 +40,15 @@ _FLAGS: Final = {
 def main(  # noqa: PLR0913  each is an option of the command
     seconds: Annotated[
         float,
-        typer.Option(min=1, help="Seconds of faults in all rounds together; the first may take longer."),
-    ] = 60,
-    hours: Annotated[
-        float,
         typer.Option(
-            min=0,
-            help="Hours of faults, instead of --seconds: memory must be shown not to grow, and so that it can be "
-            "measured, the HTTP process is killed only in the first quarter of the rounds. At least 1.",
+            min=1,
+            help="Seconds of faults in all rounds together; the first may take longer. From 3600 on, memory must be "
+            "shown not to grow; so that it can be measured, the HTTP process is killed in the first quarter only.",
         ),
-    ] = 0,
+    ] = 60,
     round_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds of faults in a round; there are at least two rounds.")
     ] = 20,
-    cache_mb: Annotated[
-        int, typer.Option(min=0, help="The server's --cache-mb; with one, canaries are work for engines only once.")
-    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the random faults.")] = 1,
     only: Annotated[str, typer.Option(help="Comma-separated faults, instead of all.")] = "",
     growth_limit: Annotated[
@@ -71,17 +64,15 @@ def main(  # noqa: PLR0913  each is an option of the command
         raise typer.BadParameter(
             f"--only: no fault is called {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}"
         )
-    if 0 < hours < 1:
-        raise typer.BadParameter("a slope of memory takes at least 1", param_hint="--hours")
-    whole = hours * _HOUR or seconds
-    rounds = max(2, round(whole / round_seconds))
-    plan = Plan(rounds, whole / rounds, names, random.Random(seed), rare_http=hours > 0)
+    is_long = seconds >= _HOUR
+    rounds = max(2, round(seconds / round_seconds))
+    plan = Plan(rounds, seconds / rounds, names, random.Random(seed), rare_http=is_long)
     # Without it, the server would outlive a soak that is ended.
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as directory:
         places = Places(Path(directory))
         try:
-            seen = _run(places, plan, Limits(growth_limit, hours > 0, recovery_limit), cache_mb)
+            seen = _run(places, plan, Limits(growth_limit, is_long, recovery_limit))
         finally:
             if server_log is not None and places.log.exists():
                 shutil.copyfile(places.log, server_log)
@@ -97,12 +88,12 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _run(places: Places, plan: Plan, limits: Limits, cache_mb: int) -> dict[str, Any]:
+def _run(places: Places, plan: Plan, limits: Limits) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
     shutil.copytree(EMBEDDED_MODEL, places.model)
     with closing(KeyStore(places.keys, create=True)) as keys:
         key = keys.add("canaries", KeyLimits())
-    flags = [str(part) for pair in (_FLAGS | {"--cache-mb": cache_mb}).items() for part in pair]
+    flags = [str(part) for pair in _FLAGS.items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
     with supervisor(flags, places.log) as supervised:
         site, readings = asyncio.run(soak(supervised, places, plan, key))
