@@ -92,11 +92,9 @@ class Server:
     def processes(self) -> "Processes":
         """Return the server's processes: all of its session, whatever their parents are."""
         session = sorted(_session(self.pid))
-        [http] = (each for each in session if each.pid == self.pid)
         alive = [each for each in session if not each.is_zombie]
         parents = {each.pid for each in alive}
         return Processes(
-            http,
             [each for each in alive if each.name == "dragoman-zygote"],
             [each for each in alive if each.name == "dragoman-model"],
             [each for each in alive if each.name == "dragoman-engine"],
@@ -131,7 +129,6 @@ class Process(NamedTuple):
 class Processes(NamedTuple):
     """The processes of a server by kind, each kind by process id."""
 
-    http: Process
     zygotes: list[Process]
     """Processes that have imported PyTorch, and that fork servers are forks of."""
     fork_servers: list[Process]

@@ -5,8 +5,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -74,15 +74,14 @@ class Supervisor:
 
     def orphans(self) -> int:
         """Return the number of processes that outlive the HTTP process that has started them."""
-        return sum(1 for each in psutil.pids() if _session_of(each) in self._sessions[:-1])
+        return len(_members(self._sessions[:-1]))
 
     def end(self) -> None:
         """End the server of now, and whatever is left of earlier ones."""
         self.server.end()
-        for session in self._sessions:
-            for pid in psutil.pids():
-                if _session_of(pid) == session:
-                    psutil.Process(pid).kill()
+        for pid in _members(self._sessions):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -96,8 +95,11 @@ def supervisor(flags: Sequence[str], log: Path) -> Iterator[Supervisor]:
         started.end()
 
 
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
+def _members(sessions: Collection[int]) -> list[int]:
+    """Return the process ids of these sessions."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) in sessions:
+                found.append(pid)
+    return found

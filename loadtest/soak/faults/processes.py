@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import httpx
+import psutil
 
 from loadtest.local_server import is_ready
 from loadtest.sentences import LANGUAGES
@@ -107,8 +108,8 @@ async def _answers(site: Site) -> bool:
 def _lives(pid: int) -> bool:
     """Return True for a process that runs; False for one that has ended, waited for or not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or before it is read
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
 
 
