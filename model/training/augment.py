@@ -232,7 +232,7 @@ class Augmenter:
     """
 
     def __init__(self, config: AugmentConfig, direction: Direction, names: frozenset[str]) -> None:
-        self._shares = [(KINDS[kind], share) for kind, share in config.shares().items() if share]
+        self._shares = [(KINDS[kind], share) for kind, share in config.model_dump().items() if share]
         self._languages = direction.codes()
         self._names = names
 

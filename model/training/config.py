@@ -72,9 +72,6 @@ class AugmentConfig(_Section):
     copied_words: Share = 0.0
     numbers: Share = 0.0
 
-    def shares(self) -> dict[str, float]:
-        return self.model_dump()
-
 
 class DataConfig(_Section):
     """Text to train on, text to validate on, and filters."""

@@ -68,11 +68,6 @@ def _open_bytes(path: Path) -> IO[bytes]:
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
 
 
-def fingerprint(pair: Pair, languages: tuple[str, str]) -> int:
-    """Return a hash of a pair and its languages, in this process: 64 bits take a tenth of the pair's room."""
-    return hash((pair, languages))
-
-
 def validation_marks(pair: Pair, languages: tuple[str, str]) -> Iterator[int]:
     """Hashes that a validation pair shares with the pairs that training must not see, in this process.
 
@@ -123,7 +118,7 @@ class CorpusFilter:
             return problem
         if self._validated and any(mark in self._validated for mark in validation_marks(pair, self._languages)):
             return "validated on"
-        mark = fingerprint(pair, self._languages)
+        mark = hash((pair, self._languages))  # a tenth of the pair's room
         if mark in self._seen:
             return "duplicate"
         self._seen.add(mark)

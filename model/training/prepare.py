@@ -6,7 +6,7 @@ import os
 import shutil
 from array import array
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from rich.progress import track
@@ -42,13 +42,13 @@ def prepare(config: TrainConfig, data: Path, output: Path) -> Pack:
         raise PackError(f"{output} exists and is not a pack; use another directory")
     # First, so that a sample of a training corpus can be what is validated on: training then leaves it out.
     validation = load_parts(config.data.validation, config, data)
-    parts = load_parts(config.data.train, config, data, validated=validation)
-    if not any(part.pairs for part in parts):
+    train = load_parts(config.data.train, config, data, validated=validation)
+    if not any(part.pairs for part in train):
         raise ValueError("no pairs are left to train on: see the counts of the filters in the log")
-    tokenizer = _tokenizer(config, parts)
+    tokenizer = _tokenizer(config, train)
     partial = output.with_name(f"{output.name}.partial")
     try:
-        _write(partial, _Content(parts, validation, tokenizer, made_of), config.optimiser.row_tokens)
+        _write(partial, made_of, {"train": train, "validation": validation}, tokenizer, config.optimiser.row_tokens)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise PackError(f"{partial} cannot be written: {error}; free some space, and run it again") from None
@@ -82,54 +82,36 @@ def _check_validation(config: TrainConfig) -> None:
 
 
 def _tokenizer(config: TrainConfig, parts: list[Part]) -> Tokenizer:
+    targets = sorted({direction.target for direction in config.directions()})
     if config.start_from is not None:
-        return _existing_tokenizer(config.start_from, config)
+        tokenizer = load_tokenizer(config.start_from)
+        untagged = [target for target in targets if not tokenizer.has_tag(target)]
+        if len(targets) > 1 and untagged:
+            raise ValueError(f"start_from: the tokenizer of {config.start_from} has no tag for {', '.join(untagged)}")
+        return tokenizer
     # Each pair as often as it is seen, so that a corpus counts as much for the pieces as for the model.
     sentences = [
         side for part in parts for _ in range(max(1, round(part.repeat))) for pair in part.pairs for side in pair
     ]
-    targets = {direction.target for direction in config.directions()}
     logger.info("training the tokenizer on %d sentences", len(sentences))
     return train_tokenizer(sentences, config.tokenizer, config.seed, targets)
 
 
-def _existing_tokenizer(checkpoint: Path, config: TrainConfig) -> Tokenizer:
-    tokenizer = load_tokenizer(checkpoint)
-    targets = sorted({direction.target for direction in config.directions()})
-    untagged = [target for target in targets if not tokenizer.has_tag(target)]
-    if len(targets) > 1 and untagged:
-        raise ValueError(f"start_from: the tokenizer of {checkpoint} has no tag for {', '.join(untagged)}")
-    return tokenizer
-
-
-class _Content(NamedTuple):
-    """Everything that goes into a pack."""
-
-    train: list[Part]
-    validation: list[Part]
-    tokenizer: Tokenizer
-    made_of: dict[str, Any]
-
-
-def _write(directory: Path, content: _Content, longest: int) -> None:
-    """Write the files of a pack, `pack.json` last."""
+def _write(
+    directory: Path, made_of: dict[str, Any], parts: dict[str, list[Part]], tokenizer: Tokenizer, longest: int
+) -> None:
+    """Write the files of a pack, `pack.json` last; `parts` are those of its two arrays."""
     shutil.rmtree(directory, ignore_errors=True)  # of a call that was interrupted
     directory.mkdir(parents=True)
-    train = _write_pairs("train", content.train, content.tokenizer, longest, directory)
-    validation = _write_pairs("validation", content.validation, content.tokenizer, longest, directory)
-    names = find_names(pair for part in content.train for pair in part.pairs)
+    packed = {name: _write_pairs(name, each, tokenizer, longest, directory) for name, each in parts.items()}
+    names = find_names(pair for part in parts["train"] for pair in part.pairs)
     (directory / NAMES_FILE).write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
-    for name, data in content.tokenizer.files.items():
+    for name, data in tokenizer.files.items():
         (directory / name).write_bytes(data)
-    sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES | content.tokenizer.files.keys())}
-    prompt = content.tokenizer.prompt
-    info = PackInfo(
-        made_of=content.made_of,
-        train=train,
-        validation=validation,
-        sha256=sums,
-        prompt=None if prompt == Prompt() else prompt,
-    )
+    sums = {name: sha256_of(directory / name) for name in sorted(PACK_FILES | tokenizer.files.keys())}
+    prompt = None if tokenizer.prompt == Prompt() else tokenizer.prompt
+    train, validation = packed["train"], packed["validation"]
+    info = PackInfo(made_of=made_of, train=train, validation=validation, sha256=sums, prompt=prompt)
     info = info.model_copy(update={"own_sha256": info.digest()})
     (directory / PACK_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
