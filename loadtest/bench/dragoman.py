@@ -7,10 +7,10 @@ uvicorn chooses, and does not load torch.
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 from uvicorn.loops.auto import auto_loop_factory
@@ -67,82 +67,55 @@ class _Dragoman:
         self._runner = runner
 
     def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        return self._run(_Loop(self._pool).closed(requests, concurrency))
+        """Run a closed loop; the tokens at its end, when fewer than `concurrency` are in flight, do not count."""
+        queue = iter(enumerate(requests))
+        answers: dict[int, Answer] = {}
+        moments: list[float] = []
+        drained: list[float] = []
+
+        async def keep_one_in_flight() -> None:
+            for number, request in queue:
+                since = time.perf_counter()
+                its_moments = await self._token_times(request.source_ids)
+                if len(its_moments) != request.new_tokens:
+                    raise WrongLength(f"dragoman: {len(its_moments)} tokens for a request of {request.new_tokens}")
+                gaps = [after - before for before, after in itertools.pairwise(its_moments)]
+                answers[number] = Answer(its_moments[0] - since, gaps)
+                moments.extend(its_moments)
+            drained.append(time.perf_counter())
+
+        started = time.perf_counter()
+        self._run_all([keep_one_in_flight() for _ in range(concurrency)])
+        full_until = drained[0]
+        tokens = sum(moment <= full_until for moment in moments)
+        return Measured(tokens, full_until - started, [answers[number] for number in range(len(answers))])
 
     def lengths(self, sources: Sequence[list[int]]) -> list[int]:
-        return self._run(_lengths(self._pool, sources))
+        return [len(moments) for moments in self._run_all([self._token_times(each) for each in sources])]
 
-    def _run(self, loop: Awaitable[_Result]) -> _Result:
-        async def measured() -> _Result:
-            return await loop
+    async def _token_times(self, source_ids: list[int]) -> list[float]:
+        """Translate one source; return the time at which each token came."""
+        deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
+        generation = self._pool.submit(GenerationRequest(Prompt(source_ids), Search(MOST_TOKENS)))
+        moments: list[float] = []
+        try:
+            while tokens := await generation.read_tokens(deadline):
+                # Several when this process was late: a client gets them in one write.
+                moments += [time.perf_counter()] * len(tokens)
+        finally:
+            generation.close()
+        return moments
+
+    def _run_all(self, calls: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]:
+        """Run calls side by side; raises the first error of one, and cancels the others."""
+
+        async def all_together() -> list[_Result]:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(call) for call in calls]
+            return [task.result() for task in tasks]
 
         try:
-            return self._runner.run(measured())
+            return self._runner.run(all_together())
         except ExceptionGroup as group:
             # The others are of requests that were cancelled for it, or failed alike.
             raise group.exceptions[0] from None
-
-
-async def _lengths(pool: EnginePool, sources: Sequence[list[int]]) -> list[int]:
-    async def one(source_ids: list[int]) -> int:
-        return len(await _token_times(pool, source_ids))
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(source_ids)) for source_ids in sources]
-    return [task.result() for task in tasks]
-
-
-async def _token_times(
-    pool: EnginePool, source_ids: list[int], count: Callable[[int], None] = lambda _: None
-) -> list[float]:
-    """Translate one source; return the time at which each token came, and call `count` with how many come together."""
-    deadline = asyncio.get_running_loop().time() + _REQUEST_TIMEOUT_SECONDS
-    generation = pool.submit(GenerationRequest(Prompt(source_ids), Search(MOST_TOKENS)))
-    moments: list[float] = []
-    try:
-        while tokens := await generation.read_tokens(deadline):
-            # Several when this process was late: a client gets them in one write.
-            moments += [time.perf_counter()] * len(tokens)
-            count(len(tokens))
-    finally:
-        generation.close()
-    return moments
-
-
-class _Loop:
-    """One run's requests, and what came of them."""
-
-    def __init__(self, pool: EnginePool) -> None:
-        self._pool = pool
-        self._answers: dict[int, Answer] = {}
-        self._tokens = 0
-        self._full_until: float | None = None
-
-    async def closed(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Run a closed loop; the requests at its end, when fewer than `concurrency` are in flight, do not count."""
-        queue = iter(enumerate(requests))
-        started = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(self._keep_one_in_flight(queue))
-        assert self._full_until is not None
-        answers = [self._answers[number] for number in range(len(self._answers))]
-        return Measured(self._tokens, self._full_until - started, answers)
-
-    async def _keep_one_in_flight(self, queue: Iterator[tuple[int, Request]]) -> None:
-        for number, request in queue:
-            await self._generate(number, request)
-        if self._full_until is None:
-            self._full_until = time.perf_counter()
-
-    async def _generate(self, number: int, request: Request) -> None:
-        since = time.perf_counter()
-        moments = await _token_times(self._pool, request.source_ids, self._count)
-        if len(moments) != request.new_tokens:
-            raise WrongLength(f"dragoman: {len(moments)} tokens for a request of {request.new_tokens}")
-        gaps = [after - before for before, after in itertools.pairwise(moments)]
-        self._answers[number] = Answer(moments[0] - since, gaps)
-
-    def _count(self, tokens: int) -> None:
-        if self._full_until is None:
-            self._tokens += tokens

@@ -18,27 +18,6 @@ Translate = Callable[[Sequence[Request]], None]
 """Translate one batch, and check that every request got as many tokens as it requested."""
 
 
-class StaticBatching:
-    """A peer with `workers` threads, each of which translates one batch at a time."""
-
-    def __init__(self, translate: Translate, workers: int) -> None:
-        self._translate = translate
-        self._workers = workers
-
-    def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
-        """Run a closed loop: workers get equal shares of the concurrency as batches, in order of arrival.
-
-        As with Dragoman, what comes when fewer than `concurrency` are in flight is finished, but not counted.
-        """
-        workers = min(self._workers, concurrency)
-        shares = [len(range(first, concurrency, workers)) for first in range(workers)]
-        lanes = Lanes(self._translate, requests)
-        started = time.perf_counter()
-        with ThreadPoolExecutor(workers) as executor:
-            full_until = min(executor.map(lanes.keep_in_flight, shares))
-        return Measured(lanes.tokens_until(full_until), full_until - started, lanes.answers())
-
-
 class Batch(NamedTuple):
     """The requests from number `first` on, translated from `started` to `ended`."""
 
@@ -53,39 +32,43 @@ class Batch(NamedTuple):
         return sum(request.new_tokens for request in self.requests) * min(max(share, 0.0), 1.0)
 
 
-class Lanes:
-    """Threads that take requests from one queue, each its share as one batch."""
+class StaticBatching:
+    """A peer with `workers` threads, each of which translates one batch at a time."""
 
-    def __init__(self, translate: Translate, requests: Sequence[Request]) -> None:
+    def __init__(self, translate: Translate, workers: int) -> None:
         self._translate = translate
-        self._queue = iter(enumerate(requests))
-        self._lock = threading.Lock()
-        self._batches: list[Batch] = []
+        self._workers = workers
 
-    def keep_in_flight(self, count: int) -> float:
-        """Run batches of `count` requests; return the time at which fewer were left."""
-        while len(taken := self._take(count)) == count:
-            self._run(taken)
-        drained = time.perf_counter()
-        if taken:
-            self._run(taken)
-        return drained
+    def closed_loop(self, requests: Sequence[Request], concurrency: int) -> Measured:
+        """Run a closed loop: workers get equal shares of the concurrency as batches, in order of arrival.
 
-    def tokens_until(self, moment: float) -> int:
-        """Return the tokens of all batches until `moment`; call it when they have ended."""
-        return round(sum(batch.tokens_until(moment) for batch in self._batches))
+        As with Dragoman, what comes when fewer than `concurrency` are in flight is finished, but not counted. Each
+        request was submitted when its batch began.
+        """
+        queue, lock = iter(enumerate(requests)), threading.Lock()
+        batches: list[Batch] = []
 
-    def answers(self) -> list[Answer]:
-        """Return the answers in the order of the requests; each request was submitted when its batch began."""
-        batches = sorted(self._batches, key=lambda batch: batch.first)
-        return [Answer(batch.ended - batch.started) for batch in batches for _ in batch.requests]
+        def keep_in_flight(count: int) -> float:
+            """Run batches of `count` requests; return the time at which fewer were left."""
+            drained = None
+            while drained is None:
+                with lock:
+                    taken = list(itertools.islice(queue, count))
+                if len(taken) < count:
+                    drained = time.perf_counter()
+                if taken:
+                    batch = [request for _, request in taken]
+                    began = time.perf_counter()
+                    self._translate(batch)
+                    batches.append(Batch(taken[0][0], batch, began, time.perf_counter()))
+            return drained
 
-    def _take(self, count: int) -> list[tuple[int, Request]]:
-        with self._lock:
-            return list(itertools.islice(self._queue, count))
-
-    def _run(self, taken: Sequence[tuple[int, Request]]) -> None:
-        requests = [request for _, request in taken]
+        workers = min(self._workers, concurrency)
+        shares = [len(range(first, concurrency, workers)) for first in range(workers)]
         started = time.perf_counter()
-        self._translate(requests)
-        self._batches.append(Batch(taken[0][0], requests, started, time.perf_counter()))
+        with ThreadPoolExecutor(workers) as executor:
+            full_until = min(executor.map(keep_in_flight, shares))
+        tokens = round(sum(batch.tokens_until(full_until) for batch in batches))
+        in_order = sorted(batches, key=lambda batch: batch.first)
+        answers = [Answer(batch.ended - batch.started) for batch in in_order for _ in batch.requests]
+        return Measured(tokens, full_until - started, answers)

@@ -1,10 +1,8 @@
 """Model shapes, and checkpoints of random weights that end each request at its own length."""
 
-import io
 from pathlib import Path
 from typing import Final, Literal
 
-import sentencepiece
 import torch
 
 from loadtest.bench.stopping import stop_at_length_words
@@ -12,7 +10,6 @@ from loadtest.sentences import SENTENCES
 from model.checkpoint import save_checkpoint
 from model.checkpoint_config import CheckpointConfig, Direction, load_config, load_tokenizer
 from model.config import ModelConfig
-from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from service.settings import EMBEDDED_MODEL
 
@@ -41,13 +38,5 @@ def save_random_checkpoint(directory: Path, config: ModelConfig) -> None:
     model = Transformer(config)
     stop_at_length_words(model)
     manifest = CheckpointConfig(directions=(Direction(source="en", target="fr"),), model=config)
-    save_checkpoint(directory, manifest, model.state_dict(), _any_tokenizer())
-
-
-def _any_tokenizer() -> Tokenizer:
-    """Train a tokenizer for the checkpoint, which needs one; the engine works on ids and does not read it."""
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES), model_writer=written, model_type="char", minloglevel=2
-    )
-    return Tokenizer.from_sentencepiece(written.getvalue())
+    # It needs some tokenizer; the engine works on ids and does not read it.
+    save_checkpoint(directory, manifest, model.state_dict(), load_tokenizer(EMBEDDED_MODEL))
