@@ -149,13 +149,6 @@ def _known_languages() -> frozenset[str]:
     return frozenset(str(each["lang"]) for letter in "aا" for each in detect(letter, model="lite", k=_ALL_LANGUAGES))
 
 
-class LoadedCorpus(NamedTuple):
-    """The pairs left of a corpus, and how many were dropped for which reason."""
-
-    pairs: list[Pair]
-    dropped: Counter[str]
-
-
 def corpus_path(corpus: Corpus, directory: Path) -> Path:
     """Return the file of a corpus: in the data directory, or at the path itself for the trainer's own small corpora."""
     path = directory / corpus.path
@@ -180,8 +173,11 @@ def load_corpus(
     directory: Path,
     seen: set[int] | None = None,
     validated: Collection[int] = frozenset(),
-) -> LoadedCorpus:
-    """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic."""
+) -> tuple[list[Pair], Counter[str]]:
+    """Read, filter, deduplicate (against `seen`, too) and sample one corpus; deterministic.
+
+    Returns the pairs that are left, and how many were dropped for which reason.
+    """
     pairs = list(read_pairs(corpus_path(corpus, directory)))
     if corpus.reversed:
         pairs = [Pair(pair.target, pair.source) for pair in pairs]
@@ -198,7 +194,7 @@ def load_corpus(
         pair = _written(pairs[number], corpus, config)
         if chosen.keeps(pair):
             kept[number] = pair
-    return LoadedCorpus([kept[number] for number in sorted(kept)], chosen.dropped)
+    return [kept[number] for number in sorted(kept)], chosen.dropped
 
 
 def _written(pair: Pair, corpus: Corpus, config: TrainConfig) -> Pair:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -76,12 +77,10 @@ def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], 
     """Record the inputs of `output`; raise `ValueError` if they differ from the recorded ones."""
     weights = sha256_of(teacher / WEIGHTS_FILE)
     # Not of the files: what is left of them is also the filters' doing, which a newer version may have more of.
-    sources = [_digest(_sources(part)) for part in parts]
-    search = {"beam_size": options.decoding.beam_size, "length_penalty": options.decoding.length_penalty}
+    sources = [hashlib.sha256("\n".join(_sources(part)).encode()).hexdigest() for part in parts]
     data = config.model_dump(mode="json", include={"data", "seed", "source_language", "target_language"})
-    made_of = json.dumps(
-        {"teacher": weights, "sources": sources, "precision": options.precision, **search, **data}, indent=2
-    )
+    search = {"precision": options.precision, **asdict(options.decoding)}
+    made_of = json.dumps({"teacher": weights, "sources": sources, **search, **data}, indent=2)
     note = output / "distilled-from.json"
     if note.exists() and note.read_text(encoding="utf-8") != made_of:
         raise ValueError(f"{output} holds what another teacher, corpus, experiment or search gave (see {note.name})")
@@ -91,13 +90,6 @@ def _claim(output: Path, config: TrainConfig, teacher: Path, parts: list[Part], 
 def _sources(part: Part) -> Iterable[str]:
     """Return each source once, in the order of the corpus."""
     return dict.fromkeys(pair.source for pair in part.pairs)
-
-
-def _digest(lines: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(f"{line}\n".encode())
-    return digest.hexdigest()
 
 
 def _distill(part: Part, translator: OfflineTranslator, options: DecodingOptions, path: Path) -> None:
