@@ -14,6 +14,7 @@ import httpx
 import psutil
 from httpx_sse import aconnect_sse
 
+from loadtest.load.sse import find_problem
 from loadtest.metrics import Metrics
 from service.process.interpreter import python_command
 from service.settings import EMBEDDED_MODEL
@@ -192,21 +193,13 @@ def connect(server: Server) -> httpx.AsyncClient:
 
 async def stream(client: httpx.AsyncClient, text: str, body: dict[str, Any]) -> StreamedTranslation:
     """Translate one text as a stream. Raises `ServerFailed`."""
-    pieces: list[str] = []
-    logprobs: list[float] = []
     async with aconnect_sse(client, "POST", "/translate", json={"q": text, "stream": True, **body}) as source:
-        async for event in source.aiter_sse():
-            if not event.data:
-                continue  # httpx-sse makes an event of the keep-alive comment
-            data = event.json()
-            if event.event == "token":
-                pieces.append(data["text"])
-                logprobs.append(data["logprob"])
-            elif event.event == "error":
-                raise ServerFailed(f"{text!r}: {data['error']}")
-            elif event.event == "done" and "".join(pieces) != data["translatedText"]:
-                raise ServerFailed(f"{text!r}: the tokens give another text than the end")
-    return StreamedTranslation("".join(pieces), tuple(logprobs))
+        # httpx-sse makes an event of the keep-alive comment, without data.
+        events = [(each.event, each.json()) async for each in source.aiter_sse() if each.data]
+    if problem := find_problem(events):
+        raise ServerFailed(f"{text!r}: {problem}")
+    tokens = [data for name, data in events if name == "token"]
+    return StreamedTranslation(events[-1][1]["translatedText"], tuple(data["logprob"] for data in tokens))
 
 
 async def is_ready(client: httpx.AsyncClient) -> bool:
