@@ -4,7 +4,6 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from model.checkpoint import save_checkpoint
@@ -65,15 +64,6 @@ def test_equal_text_and_settings_make_equal_packs_wherever_and_whenever(
     assert str(tmp_path) not in (tmp_path / "pack" / PACK_FILE).read_text(encoding="utf-8")
 
 
-def test_a_pack_can_move(pack: Pack, tmp_path: Path) -> None:
-    (tmp_path / "pack").rename(tmp_path / "moved")
-    moved = load_pack(tmp_path / "moved")
-    assert moved.info == pack.info
-    assert moved.names == pack.names
-    assert np.array_equal(moved.train.ids, pack.train.ids)
-    assert moved.digest() == pack.digest()
-
-
 def test_a_pack_that_is_there_is_opened_and_not_made_again(
     experiment: TrainConfig, pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,23 +117,15 @@ def test_an_output_that_holds_something_else_is_refused_before_any_work(
 
 @pytest.mark.usefixtures("pack")
 @pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        (name, damage)
-        for name in sorted(PACK_FILES)
-        for damage in ("cut off", "edited", "missing")
-        if (name, damage) != ("names.txt", "cut off")  # it is empty here
-    ],
+    ("name", "damage"), [("train.ids.npy", "cut off"), ("validation.lengths.npy", "edited"), ("names.txt", "missing")]
 )
 def test_a_file_that_is_not_as_it_was_is_named(tmp_path: Path, name: str, damage: str) -> None:
     path = tmp_path / "pack" / name
-    content = path.read_bytes()
-    if damage == "cut off":
-        path.write_bytes(content[:-1])
-    elif damage == "edited":
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if content else b"x")
-    else:
+    if damage == "missing":
         path.unlink()
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) * (damage == "edited"))
     reported = "No such file or directory" if damage == "missing" else "is cut off or was changed"
     with pytest.raises(
         PackError, match=rf"/pack/{name}(:| ).*{reported}; delete .*/pack and prepare the pack again$"

@@ -206,8 +206,9 @@ def test_a_flat_run_decays_on_request_and_is_over_then(
     done = torch.load(run / "state.pt", weights_only=True)["progress"]["step"]
     assert done == 50 if minutes is None else done > 40
     assert _log(run, "learning_rate")[-1] < flat.optimiser.learning_rate / 4
-    train(flat, tmp_path, run, RunOptions(workers=0))
-    assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == done
+    for again in (False, True):  # a requested decay that has begun, or is over, stays the same
+        train(flat, tmp_path, run, RunOptions(workers=0, decay_now=again, minutes=1000))
+        assert torch.load(run / "state.pt", weights_only=True)["progress"]["step"] == done
 
 
 def test_only_a_run_that_has_begun_can_decay(experiment: TrainConfig, tmp_path: Path) -> None:

@@ -79,10 +79,9 @@ def test_the_time_of_a_run_goes_on_after_a_resume(experiment: TrainConfig, pack:
     assert resumed.is_over()
 
 
-@pytest.mark.parametrize(("algorithm", "learning_rate"), [("adamw", 5e-3), ("muon", 1e-2)])
-def test_the_loss_falls(experiment: TrainConfig, pack: Pack, algorithm: str, learning_rate: float) -> None:
+def test_the_loss_falls_with_muon(experiment: TrainConfig, pack: Pack) -> None:
     """The loss begins at that of a guess among 300 pieces."""
-    config = with_options(experiment, algorithm=algorithm, learning_rate=learning_rate, max_steps=60)
+    config = with_options(experiment, algorithm="muon", learning_rate=1e-2, max_steps=60)
     trainer = _steps(_trainer(config, pack), 1)
     assert trainer.report().loss == pytest.approx(math.log(300), abs=1)
     _steps(trainer, 55).report()
@@ -235,22 +234,6 @@ def test_bfloat16_takes_nearly_the_steps_of_float32(experiment: TrainConfig, pac
         trainer = _steps(_trainer(with_options(experiment, precision=precision), pack), 20)
         losses.append((trainer.report().loss, trainer.validation_loss()))
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
-
-
-def test_a_decay_takes_its_share_of_the_run_and_is_remembered(
-    experiment: TrainConfig, pack: Pack, tmp_path: Path
-) -> None:
-    config = with_options(experiment, schedule="flat", decay=0.2, warmup_steps=1, max_steps=10**6)
-    first = _steps(_trainer(config, pack), 8)
-    assert not first.is_over()
-    first.decay_now()
-    _steps(first, 1).save(tmp_path / "state.pt")
-    resumed = _trainer(config, pack)
-    resumed.resume(tmp_path / "state.pt")
-    resumed.decay_now(minutes=1000)  # one that has begun goes on
-    _steps(resumed, 1)
-    assert resumed.report().learning_rate == pytest.approx(config.optimiser.learning_rate / 2)
-    assert resumed.is_over()
 
 
 def test_a_run_that_is_over_cannot_decay(experiment: TrainConfig, pack: Pack) -> None:
