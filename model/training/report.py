@@ -14,7 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 logger = logging.getLogger(__name__)
 
 COLUMNS: Final = ("step", "hours", "tokens", "loss", "learning_rate", "tokens_per_second", "validation_loss")
-_WINDOW: Final = 100  # steps a row
 
 
 class MissingExtraError(RuntimeError):
@@ -39,8 +38,8 @@ class Report(NamedTuple):
 class RunLog:
     """The log of a run, which takes reports and validations; a context manager.
 
-    `log.csv` in `directory` has a row for every 100 steps, one for the steps left at the end, and one for every
-    validation; a resumed run appends. Raises `OSError` when the disk is full.
+    `log.csv` in `directory` has a row for every report and one for every validation; a resumed run appends. Raises
+    `OSError` when the disk is full.
     """
 
     def __init__(self, directory: Path, max_steps: int, first_step: int) -> None:
@@ -53,9 +52,6 @@ class RunLog:
         self._writer = csv.DictWriter(self._file, COLUMNS, restval="", lineterminator="\n")
         if path.stat().st_size == 0:
             self._writer.writeheader()
-        self._last_row = first_step
-        self._reports: list[Report] = []
-        self._seconds = 0.0
         self._since = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -65,56 +61,31 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._end_window()
-        except OSError:
-            if kind is None:
-                raise
-            # What ended the run says more: on a full disk it was the first to fail.
-        finally:
-            self._progress.stop()
-            with contextlib.suppress(OSError):
-                self._file.close()
+        self._progress.stop()
+        with contextlib.suppress(OSError):  # a full disk; the row that found it full says so
+            self._file.close()
+
+    def advance(self, step: int) -> None:
+        """Show the number of steps."""
+        self._progress.update(self._task, completed=step)
 
     def steps(self, report: Report) -> None:
-        """Take a report of a few steps."""
-        self._reports.append(report)
+        """Take a report of the steps since the last one."""
         now = time.perf_counter()
-        self._seconds += now - self._since
+        speed = report.tokens / (now - self._since)
         self._since = now
-        self._progress.update(
-            self._task, total=report.last_step, completed=report.step, description=self._description()
-        )
-        if report.step // _WINDOW > self._last_row // _WINDOW:
-            self._end_window()
+        description = f"loss {report.loss:.3f}  lr {report.learning_rate:.2e}  {speed:,.0f} tokens/s"
+        self._progress.update(self._task, total=report.last_step, completed=report.step, description=description)
+        logger.info("step %d  %s  %.1f M tokens in all", report.step, description, report.all_tokens / 1e6)
+        totals = {"hours": report.hours, "tokens": report.all_tokens}
+        rates = {"learning_rate": report.learning_rate, "tokens_per_second": speed}
+        self._row(report.step, **totals, loss=report.loss, **rates)
 
     def validation(self, step: int, loss: float) -> None:
         """Take nats per target token, when the validation is over: its time is none of a step's."""
         logger.info("step %d  validation loss %.4f", step, loss)
         self._row(step, validation_loss=loss)
         self._since = time.perf_counter()
-
-    def _description(self) -> str:
-        rate = self._reports[-1].learning_rate
-        return f"loss {self._loss():.3f}  lr {rate:.2e}  {self._speed():,.0f} tokens/s"
-
-    def _loss(self) -> float:
-        return sum(report.loss for report in self._reports) / len(self._reports)
-
-    def _speed(self) -> float:
-        return sum(report.tokens for report in self._reports) / self._seconds
-
-    def _end_window(self) -> None:
-        """Write one row for the reports since the last row."""
-        if not self._reports:
-            return
-        last = self._reports[-1]
-        logger.info("step %d  %s  %.1f M tokens in all", last.step, self._description(), last.all_tokens / 1e6)
-        totals = {"hours": last.hours, "tokens": last.all_tokens}
-        rates = {"learning_rate": last.learning_rate, "tokens_per_second": self._speed()}
-        self._row(last.step, **totals, loss=self._loss(), **rates)
-        self._last_row = last.step
-        self._reports, self._seconds = [], 0.0
 
     def _row(self, step: int, **values: float) -> None:
         try:

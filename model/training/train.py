@@ -28,7 +28,7 @@ from model.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
-_REPORT_EVERY: Final = 20  # steps
+_REPORT_EVERY: Final = 100  # steps
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD: Final = -1
@@ -121,6 +121,7 @@ class _Run:
             # Asked before a batch is taken, so that none is lost to a resume.
             while self._goes_on() and not stop_requested():
                 trainer.train_step(next(batches))
+                log.advance(trainer.step)
                 validates = trainer.step % options.validate_every == 0 or trainer.is_over()
                 if validates or trainer.step % _REPORT_EVERY == 0:
                     log.steps(trainer.report())
