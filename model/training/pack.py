@@ -13,7 +13,6 @@ pack trains on any machine.
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -72,7 +71,6 @@ class PackedPairs:
     ids: NDArray[np.uint16]
     lengths: NDArray[np.uint16]
     offsets: NDArray[np.int64]
-    parts: tuple[PackedPart, ...]
 
     def __len__(self) -> int:
         """The number of pairs."""
@@ -83,11 +81,6 @@ class PackedPairs:
         start, middle, end = self.offsets[2 * index : 2 * index + 3]
         return self.ids[start:middle], self.ids[middle:end]
 
-    def per_pair(self, values: Iterable[float]) -> NDArray[np.float32]:
-        """Return a value of each part, for each of its pairs."""
-        counts = [part.pairs for part in self.parts]
-        return np.repeat(np.fromiter(values, dtype=np.float32, count=len(counts)), counts)
-
 
 class Pack(NamedTuple):
     """An opened pack; the arrays stay on disk until they are read."""
@@ -97,10 +90,6 @@ class Pack(NamedTuple):
     names: frozenset[str]
     train: PackedPairs
     validation: PackedPairs
-
-    def digest(self) -> str:
-        """Return a hash of the content, the same for equal packs."""
-        return self.info.own_sha256
 
 
 def load_pack(directory: Path) -> Pack:
@@ -123,8 +112,7 @@ def load_pack(directory: Path) -> Pack:
         raise PackError(f"{path}: {field}{problem['msg']}; {advice}") from None
     tokenizer = Tokenizer.from_directory(directory, info.prompt)
     names = frozenset((directory / NAMES_FILE).read_text(encoding="utf-8").split())
-    train, validation = _open("train", info.train, directory), _open("validation", info.validation, directory)
-    return Pack(info, tokenizer, names, train, validation)
+    return Pack(info, tokenizer, names, _open("train", directory), _open("validation", directory))
 
 
 def check_pack(pack: Pack, config: TrainConfig) -> None:
@@ -141,8 +129,8 @@ def check_pack(pack: Pack, config: TrainConfig) -> None:
         raise PackError(f"start_from: {config.start_from} has another tokenizer than the pack; {advice}")
 
 
-def _open(name: str, parts: tuple[PackedPart, ...], directory: Path) -> PackedPairs:
+def _open(name: str, directory: Path) -> PackedPairs:
     ids = np.load(directory / f"{name}.ids.npy", mmap_mode="r")
     lengths = np.load(directory / f"{name}.lengths.npy")
     offsets = np.concatenate([[0], np.cumsum(lengths.reshape(-1), dtype=np.int64)])
-    return PackedPairs(ids, lengths, offsets, parts)
+    return PackedPairs(ids, lengths, offsets)

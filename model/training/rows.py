@@ -107,6 +107,7 @@ class PairReader:
         self._augmenters = [Augmenter(config.data.augment, part.direction, pack.names) for part in parts]
         self._languages = [(part.direction.target, part.direction.source) for part in parts]
         self._part_of = np.repeat(np.arange(len(parts)), [part.pairs for part in parts])
+        self._repeats = np.array([part.repeat for part in parts], dtype=np.float32)[self._part_of]
 
     def order(self, epoch: int) -> NDArray[np.int64]:
         """Return the pairs of an epoch by their numbers.
@@ -114,8 +115,7 @@ class PairReader:
         A repeat of 1.5 is once, and in half of the epochs, drawn for each pair, once more.
         """
         random = np.random.default_rng([self._seed, epoch])
-        repeats = self._pairs.per_pair(part.repeat for part in self._pairs.parts)
-        times = np.floor(repeats + random.random(len(repeats), dtype=np.float32)).astype(np.int64)
+        times = np.floor(self._repeats + random.random(len(self._pairs), dtype=np.float32)).astype(np.int64)
         return random.permutation(np.repeat(np.arange(len(times)), times))
 
     def read(self, indices: NDArray[np.int64], random: np.random.Generator) -> list[IdPair]:

@@ -241,7 +241,7 @@ class Trainer:
         return {
             "model": self.config.model.model_dump_json(),
             "optimiser.algorithm": options.algorithm,
-            "the pack": self._pack.digest(),
+            "the pack": self._pack.info.own_sha256,
             "seed": str(self.config.seed),
             "data.augment": self.config.data.augment.model_dump_json(),
             "optimiser.row_tokens": str(options.row_tokens),

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from model.checkpoint_config import Direction
 from model.training.config import TrainConfig
-from model.training.pack import Pack, PackedPairs, PackedPart, PackError
+from model.training.pack import Pack, PackedPairs, PackError
 from model.training.packing import IdPair, RowLengths, check_rows, pack_rows
 from model.training.train import train
 from tests.model.training.conftest import with_options
@@ -60,8 +59,7 @@ def _packed_pairs(pairs: list[IdPair]) -> PackedPairs:
     ids = np.concatenate([side for pair in pairs for side in pair])
     lengths = np.array([[len(side) for side in pair] for pair in pairs], dtype=np.uint16)
     offsets = np.concatenate([[0], lengths.reshape(-1).cumsum(dtype=np.int64)])
-    part = PackedPart(name="x", direction=Direction(source="en", target="fr"), repeat=1.0, pairs=len(pairs))
-    return PackedPairs(ids, lengths, offsets, (part,))
+    return PackedPairs(ids, lengths, offsets)
 
 
 @pytest.mark.parametrize(
