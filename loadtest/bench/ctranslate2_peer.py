@@ -37,18 +37,13 @@ def open_ctranslate2(model: Path, compute_type: str, cores: int) -> Iterator[Pee
     translator = ctranslate2.Translator(str(model), compute_type=compute_type, inter_threads=cores, intra_threads=1)
     # Not the checkpoint's tokenizer: reading that would load torch, and with it memory that is not CTranslate2's.
     tokens: list[str] = json.loads((model / "shared_vocabulary.json").read_text(encoding="utf-8"))
-    yield _CTranslate2(_Translate(translator, tokens), cores)
+    yield _CTranslate2(translator, tokens, cores)
     translator.unload_model()
 
 
 class _CTranslate2(StaticBatching):
-    def __init__(self, translate: "_Translate", cores: int) -> None:
-        super().__init__(translate, workers=cores)
-        self.lengths = translate.lengths
-
-
-class _Translate:
-    def __init__(self, translator: Any, tokens: Sequence[str]) -> None:
+    def __init__(self, translator: Any, tokens: Sequence[str], cores: int) -> None:
+        super().__init__(self._translate, workers=cores)
         self._translator = translator
         self._tokens = tokens
 
@@ -61,7 +56,7 @@ class _Translate:
         )
         return [len(result.hypotheses[0]) for result in results]
 
-    def __call__(self, batch: Sequence[Request]) -> None:
+    def _translate(self, batch: Sequence[Request]) -> None:
         lengths = self.lengths([request.source_ids for request in batch])
         for request, length in zip(batch, lengths, strict=True):
             if length != request.new_tokens:

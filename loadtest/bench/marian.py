@@ -26,7 +26,7 @@ def open_marian(
     """Open the model in this process, one batch at a time; on a CPU torch has `threads` threads."""
     torch.set_num_threads(threads)
     model = _random_model(config).to(device, getattr(torch, dtype))
-    yield _Marian(_Generate(model, config.pad_id), workers=1)
+    yield _Marian(model, config.pad_id)
 
 
 def marian_config(config: ModelConfig) -> MarianConfig:
@@ -59,16 +59,15 @@ def _random_model(config: ModelConfig) -> Any:
 
 
 class _Marian(StaticBatching):
-    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
-        return [MOST_TOKENS] * len(sources)  # it never ends by itself
-
-
-class _Generate:
     def __init__(self, model: Any, pad_id: int) -> None:
+        super().__init__(self._generate, workers=1)
         self._model = model
         self._pad_id = pad_id
 
-    def __call__(self, batch: Sequence[Request]) -> None:
+    def lengths(self, sources: Sequence[list[int]]) -> list[int]:
+        return [MOST_TOKENS] * len(sources)  # it never ends by itself
+
+    def _generate(self, batch: Sequence[Request]) -> None:
         sources = [torch.tensor(request.source_ids) for request in batch]
         padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=self._pad_id)
         source_ids = padded.to(self._model.device)

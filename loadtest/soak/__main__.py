@@ -18,11 +18,12 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from loadtest.soak.canaries import Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.report import Limits, stop, summary
-from loadtest.soak.rounds import Plan, soak
-from loadtest.soak.site import CLIENT_TIMEOUT_SECONDS, ENGINES, SLOTS, WAITING, Places
+from loadtest.soak.report import stop, summary
+from loadtest.soak.rounds import soak
+from loadtest.soak.site import CLIENT_TIMEOUT_SECONDS, ENGINES, SLOTS, WAITING, Places, Plan
 from loadtest.soak.supervisor import supervisor
 from service.access.key_store import KeyLimits, KeyStore
 from service.settings import EMBEDDED_MODEL
@@ -64,15 +65,14 @@ def main(  # noqa: PLR0913  each is an option of the command
         raise typer.BadParameter(
             f"--only: no fault is called {', '.join(sorted(unknown))}; there are {', '.join(FAULTS)}"
         )
-    is_long = seconds >= _HOUR
     rounds = max(2, round(seconds / round_seconds))
-    plan = Plan(rounds, seconds / rounds, names, random.Random(seed), rare_http=is_long)
+    plan = Plan(rounds, seconds / rounds, names, seconds >= _HOUR, growth_limit, recovery_limit)
     # Without it, the server would outlive a soak that is ended.
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory() as directory:
         places = Places(Path(directory))
         try:
-            seen = _run(places, plan, Limits(growth_limit, is_long, recovery_limit))
+            seen = _run(places, plan, random.Random(seed))
         finally:
             if server_log is not None and places.log.exists():
                 shutil.copyfile(places.log, server_log)
@@ -88,7 +88,7 @@ def _end(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _run(places: Places, plan: Plan, limits: Limits) -> dict[str, Any]:
+def _run(places: Places, plan: Plan, rng: random.Random) -> dict[str, Any]:
     """Soak a server of its own, which has ended afterwards."""
     shutil.copytree(EMBEDDED_MODEL, places.model)
     with closing(KeyStore(places.keys, create=True)) as keys:
@@ -96,11 +96,11 @@ def _run(places: Places, plan: Plan, limits: Limits) -> dict[str, Any]:
     flags = [str(part) for pair in _FLAGS.items() for part in pair]
     flags += ["--model", str(places.model), "--keys", str(places.keys), "--anonymous"]
     with supervisor(flags, places.log) as supervised:
-        site, readings = asyncio.run(soak(supervised, places, plan, key))
+        site, readings = asyncio.run(soak(supervised, places, plan, Tally(key, rng)))
         ended = stop(site)
     check_log(places.log, site, readings[-1].answered)
     characters = check_charges(site)
-    return summary(site, readings, limits) | {"characters": characters, "end": ended}
+    return summary(site, readings, plan) | {"characters": characters, "end": ended}
 
 
 if __name__ == "__main__":

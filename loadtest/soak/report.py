@@ -9,22 +9,11 @@ from typing import Any, Final, NamedTuple
 from loadtest.local_server import read_metrics
 from loadtest.soak.checks import ENDPOINT
 from loadtest.soak.leaks import Slope, slope
-from loadtest.soak.site import ENGINES, Site
+from loadtest.soak.site import ENGINES, Plan, Site
 
 _END_SECONDS: Final = 10.0
 _SETTLED_SECONDS: Final = 1200.0
 """The first seconds of an HTTP process, which a soak of hours leaves out: in them its memory grows to what it needs."""
-
-
-class Limits(NamedTuple):
-    """Limits; a promise is broken when one is exceeded."""
-
-    growth_percent: float
-    """Growth of the HTTP process's memory, of the median engine's and of the fork server's, in an hour."""
-    must_be_certain: bool
-    """True if the whole interval of a slope has to lie below the limit; else only one that lies above it is a leak."""
-    recovery_seconds: float
-    """Seconds from an engine's loss until there are as many engines as before."""
 
 
 class Reading(NamedTuple):
@@ -112,22 +101,22 @@ def stop(site: Site) -> dict[str, Any]:
     return {"status": status, "seconds": round(seconds, 2), "processes_left": len(left)}
 
 
-def summary(site: Site, readings: Sequence[Reading], limits: Limits) -> dict[str, Any]:
+def summary(site: Site, readings: Sequence[Reading], plan: Plan) -> dict[str, Any]:
     """Return everything as JSON; the last problems are found here."""
-    slopes = _slopes(readings[1:], _SETTLED_SECONDS if limits.must_be_certain else 0.0)
+    slopes = _slopes(readings[1:], _SETTLED_SECONDS if plan.is_long else 0.0)
     for what, found in slopes.items():
-        limit = limits.growth_percent
-        if found is None and limits.must_be_certain:
+        limit = plan.growth_percent
+        if found is None and plan.is_long:
             site.problems.append(f"{what}: too few readings for a slope")
-        elif found is not None and (found.high if limits.must_be_certain else found.low) > limit:
+        elif found is not None and (found.high if plan.is_long else found.low) > limit:
             site.problems.append(
                 f"{what}: memory grows by {found.per_hour:.2f} % an hour ({found.low:.2f} to {found.high:.2f}), "
                 f"the limit is {limit} %"
             )
     for fault, seconds in site.replaced_seconds.items():
-        if max(seconds) > limits.recovery_seconds:
+        if max(seconds) > plan.recovery_seconds:
             site.problems.append(
-                f"{fault}: engines were replaced after {max(seconds):.1f} s, the limit is {limits.recovery_seconds} s"
+                f"{fault}: engines were replaced after {max(seconds):.1f} s, the limit is {plan.recovery_seconds} s"
             )
     tally = site.tally
     site.problems += [*site.supervisor.problems, *tally.problems]

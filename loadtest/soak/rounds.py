@@ -1,11 +1,9 @@
 """The schedule: rounds of faults while canaries are sent, and quiet between them."""
 
 import asyncio
-import random
 import sys
 import time
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import httpx
 
@@ -13,7 +11,7 @@ from loadtest.local_server import connect
 from loadtest.soak.canaries import Broken, Tally, canaries
 from loadtest.soak.faults import FAULTS, KILL_HTTP
 from loadtest.soak.report import Reading, progress, read
-from loadtest.soak.site import Places, Site
+from loadtest.soak.site import Places, Plan, Site
 from loadtest.soak.supervisor import Supervisor
 
 _CANARIES: Final = 24
@@ -26,33 +24,12 @@ _SHARE_WITH_HTTP: Final = 4
 _LAZY: Final = ("/", "/docs", "/openapi.json", "/languages", "/v2/languages", "/frontend/settings")
 
 
-class Plan(NamedTuple):
-    """The schedule: rounds of faults, drawn from a shuffled deck of their names.
-
-    The first round has every fault once, however long that takes: what a fault leaves at its first time is no growth.
-    """
-
-    rounds: int
-    round_seconds: float
-    faults: Sequence[str]
-    rng: random.Random
-    rare_http: bool = False
-    """True if the HTTP process is killed only in the first quarter of the rounds: its memory has time to grow then."""
-
-    def faults_of(self, number: int) -> list[str]:
-        """Return the faults of a round, by its number."""
-        if not self.rare_http or number < self.rounds / _SHARE_WITH_HTTP:
-            return list(self.faults)
-        return [name for name in self.faults if name not in KILL_HTTP]
-
-
-async def soak(supervisor: Supervisor, places: Places, plan: Plan, key: str) -> tuple[Site, list[Reading]]:
+async def soak(supervisor: Supervisor, places: Places, plan: Plan, tally: Tally) -> tuple[Site, list[Reading]]:
     """Run all rounds; return a reading before the first and one after each."""
     async with connect(supervisor.server) as client:
-        tally = Tally(key, plan.rng)
         await _warm_up(client)
         tally.alone += [(bird, await tally.translate(client, bird)) for bird in canaries(_CANARIES)]
-        site = Site(supervisor, client, plan.rng, places, tally)
+        site = Site(supervisor, client, places, tally)
         readings: list[Reading] = []
         supervising = asyncio.create_task(supervisor.supervise())
         try:
@@ -95,16 +72,18 @@ async def _round(site: Site, plan: Plan, number: int) -> None:
 
     lanes = [asyncio.create_task(lane()) for _ in range(_LANES)]
     running: list[asyncio.Task[None]] = []
-    names = plan.faults_of(number)
+    names = plan.faults
+    if plan.is_long and number >= plan.rounds / _SHARE_WITH_HTTP:
+        names = [name for name in names if name not in KILL_HTTP]
     least = 0 if number else len(names)
     deck: list[str] = []
     deadline = time.monotonic() + plan.round_seconds
     while len(running) < least or time.monotonic() < deadline:
         if not deck:
-            deck += plan.rng.sample(names, len(names))
+            deck += site.rng.sample(names, len(names))
         await at_once.acquire()
         running.append(asyncio.create_task(fault(deck.pop())))
-        await asyncio.sleep(plan.rng.expovariate(1 / _PAUSE_SECONDS))
+        await asyncio.sleep(site.rng.expovariate(1 / _PAUSE_SECONDS))
     await asyncio.gather(*running)
     # Only now, since a hung engine is noticed when there is work for it.
     over.set()

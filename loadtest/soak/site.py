@@ -5,10 +5,10 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 
@@ -22,6 +22,24 @@ WAITING: Final = 16
 CLIENT_TIMEOUT_SECONDS: Final = 10.0
 CUT: Final = "cut"
 """The outcome of a request whose connection was closed before the end of its answer."""
+
+
+class Plan(NamedTuple):
+    """The schedule: rounds of faults, drawn from a shuffled deck of their names; and limits that break a promise.
+
+    The first round has every fault once, however long that takes: what a fault leaves at its first time is no growth.
+    """
+
+    rounds: int
+    round_seconds: float
+    faults: Sequence[str]
+    is_long: bool
+    """True if the whole interval of a slope has to lie below the limit; else only one that lies above it is a leak. So
+    that the HTTP process's memory has time to grow, it is killed only in the first quarter of the rounds then."""
+    growth_percent: float
+    """Growth of the HTTP process's memory, of the median engine's and of the fork server's, in an hour."""
+    recovery_seconds: float
+    """Seconds from an engine's loss until there are as many engines as before."""
 
 
 class Places:
@@ -39,7 +57,6 @@ class Site:
 
     supervisor: Supervisor
     client: httpx.AsyncClient
-    rng: random.Random
     places: Places
     tally: Tally
     started: float = field(default_factory=time.monotonic)
@@ -53,6 +70,10 @@ class Site:
     """Engines that were killed or stopped while the HTTP process ran."""
     surgery: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One loss of processes at a time: the seconds of a recovery are those of one fault."""
+
+    @property
+    def rng(self) -> random.Random:
+        return self.tally.rng
 
     @property
     def server(self) -> Server:

@@ -17,13 +17,13 @@ from loadtest.soak import __main__ as soak
 from loadtest.soak.canaries import Canary, Tally
 from loadtest.soak.checks import check_charges, check_log
 from loadtest.soak.faults import FAULTS
-from loadtest.soak.report import Limits, Reading, summary
-from loadtest.soak.site import Places, Site
+from loadtest.soak.report import Reading, summary
+from loadtest.soak.site import Places, Plan, Site
 from loadtest.soak.supervisor import Supervisor
 from service.access.key_store import KeyLimits, KeyStore
 
 # Time and memory settle in minutes, on a machine that has nothing else to do.
-UNLIMITED = Limits(1e9, must_be_certain=False, recovery_seconds=1000)
+UNLIMITED = Plan(2, 1, [], is_long=False, growth_percent=1e9, recovery_seconds=1000)
 
 
 def _run(*options: str) -> tuple[int, dict[str, Any]]:
@@ -123,7 +123,7 @@ class Killed:
 def _site(directory: Path, *kills: float) -> Site:
     nothing: Any = None
     supervisor: Any = Killed(*kills)
-    return Site(supervisor, nothing, random.Random(), Places(directory), Tally("", random.Random()))
+    return Site(supervisor, nothing, Places(directory), Tally("", random.Random()))
 
 
 def _line(request_id: str, outcome: str, **fields: object) -> str:
@@ -181,17 +181,17 @@ def _readings(last_megabytes: float = 70) -> list[Reading]:
 
 
 @pytest.mark.parametrize(
-    ("limits", "broken"),
+    ("plan", "broken"),
     [
         (UNLIMITED, []),
         (UNLIMITED._replace(growth_percent=1), ["http: memory grows by"]),
         (UNLIMITED._replace(recovery_seconds=8), ["all: engines were replaced after 8.5 s"]),
     ],
 )
-def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, limits: Limits, broken: list[str]) -> None:
+def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, plan: Plan, broken: list[str]) -> None:
     site = _site(tmp_path)
     site.replaced_seconds |= {"engine_killed": [0.1, 0.2], "all": [8.5, 0.1]}
-    seen = summary(site, _readings(77), limits)
+    seen = summary(site, _readings(77), plan)
     assert seen["memory_percent_per_hour"]["http"]["low"] > 1
     assert seen["memory_percent_per_hour"]["engine"]["per_hour"] == pytest.approx(0, abs=1e-6)
     assert len(broken) == len(seen["problems"])
@@ -201,9 +201,9 @@ def test_what_exceeds_its_limit_is_a_problem(tmp_path: Path, limits: Limits, bro
 
 def test_a_run_of_hours_must_show_that_nothing_grows(tmp_path: Path) -> None:
     for certain, problems in ((False, 0), (True, 3)):
-        limits = Limits(0.5, certain, 10)
-        assert len(summary(_site(tmp_path), [BEFORE] * 3, limits)["problems"]) == problems
-    assert summary(_site(tmp_path), _readings(), limits)["problems"] == []
+        plan = Plan(2, 1, [], is_long=certain, growth_percent=0.5, recovery_seconds=10)
+        assert len(summary(_site(tmp_path), [BEFORE] * 3, plan)["problems"]) == problems
+    assert summary(_site(tmp_path), _readings(), plan)["problems"] == []
 
 
 @pytest.mark.parametrize(("deaths", "kills", "problems"), [(1, (), 0), (0, (), 1), (2, (), 1), (2, (5.0,), 0)])
