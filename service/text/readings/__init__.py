@@ -48,7 +48,7 @@ def readings(sentence: str, languages: tuple[str, str], *, in_capitals: bool = F
         for rule in rules
         if has_digits or not rule.has_digits
         for match in rule.pattern.finditer(spelling)
-        if (text := rule.read(match)) is not None
+        if (text := rule.read(match)) not in (None, match[0])
     ]
     kept: list[Reading] = []
     for each in sorted(found, key=lambda each: (each.start, -each.end)):

@@ -65,6 +65,8 @@ _FEET_AND_INCHES: Final = re.compile(
 )
 _DECADE: Final = re.compile(r"(?<!\w)['’](?=[3-9]0s\b)")
 _NUMBER: Final = re.compile(r"\b(?P<word>[Nn]os?)\.\s?(?=\d)")
+_PARTS: Final = {"Ch": "Chapter", "ch": "chapter", "Vol": "Volume", "vol": "volume"}
+_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d|[IVX]+\b))")
 _LIMIT: Final = re.compile(r"(?<!\d\s)\b(?P<word>[Mm]ax|[Mm]in)\.(?=\s\d)")
 _FOUNDED: Final = re.compile(r"\b[Ee]st\.\s(?=[12]\d{3}\b)")
 _BC: Final = re.compile(r"(?<=\d)\s?B\.?C\.?(?:E\b\.?)?(?!\w)")
@@ -119,7 +121,6 @@ _ABBREVIATIONS: Final = {
     "approx.": "about",
     "Approx.": "About",
     "b/c": "because",
-    "Ch.": "Chapter",
     "Dept.": "Department",
     "dept.": "department",
     "E.U.": "EU",
@@ -131,8 +132,6 @@ _ABBREVIATIONS: Final = {
     "U.K.": "UK",
     "U.N.": "UN",
     "U.S.A.": "USA",
-    "Vol.": "Volume",
-    "vol.": "volume",
     "vs.": "against",
     "w/": "with",
     "w/o": "without",
@@ -156,6 +155,7 @@ ENGLISH_FOR_FRENCH: Final = (
     Rule(_MEASURE, _measure),
     Rule(_DECADE, lambda _: "19"),
     Rule(_NUMBER, lambda match: {"N": "Number", "n": "number"}[match["word"][0]] + match["word"][2:] + " "),
+    Rule(_PART, lambda match: _PARTS[match["word"]]),
     Rule(_LIMIT, lambda match: match["word"] + "imum"),
     Rule(_FOUNDED, lambda _: "founded in "),
     Rule(_BC, lambda _: " av. J.-C."),

@@ -25,7 +25,7 @@ _MONTH: Final = rf"(?:{'|'.join([*_SHORT_MONTHS.values(), 'May'])}|(?:{_SHORT})\
 _NO_MORE_DAYS: Final = r"(?!\s?[-–—/]\s?\d|(?:,?\s(?:and|or|to)|,)\s\d{1,2}\b(?!:|\s?[ap]\.?m))"
 MONTH_AND_DAY: Final = re.compile(
     rf"\b(?P<month>{_MONTH})\s(?P<day>[12]\d|3[01]|0?[1-9])(?P<th>st|nd|rd|th)?\b(?:,?\s(?P<year>[12]\d{{3}})\b)?"
-    rf"{_NO_MORE_DAYS}(?=$|\.?$|[.,;:!?)–—-](?!\d)|\s(?:at|by|for|from|in|is|the|to|until|was|we|with)\b|\s[-–—(&]|,\s)"
+    rf"{_NO_MORE_DAYS}(?(year)|(?!,?\s[12]\d{{3}}\b))(?=$|\.?$|[.,;:!?)–—-](?!\d)|\s(?:at|by|for|from|in|is|the|to|until|was|we|with)\b|\s[-–—(&]|,\s)"
 )
 SHORT_MONTH: Final = re.compile(rf"\b(?P<month>{_SHORT})\b(?:(?<=\d\s...)|(?<=\d\s....)|(?=\.?\s\d))(?!\.?\s[A-Z])\.?")
 LATER_IN_A_SENTENCE: Final = re.compile(
@@ -52,7 +52,7 @@ _BETWEEN: Final = r"\s?[-–—&/]\s?|,?\s(?:and|or|to)\s|,\s?(?:&\s)?"
 DAYS: Final = re.compile(rf"\b(?:{_DAY})\b\.?(?:(?:{_BETWEEN})(?:{_DAY})\b(?:\.(?=\s?[\w,:–-]))?)+(?!\s[A-Z][a-z])")
 _ONE_OF_DAYS: Final = re.compile(rf"(?P<day>{_DAY})\b\.?|(?P<between>{_BETWEEN})")
 ONE_DAY: Final = re.compile(
-    rf"\b(?P<day>{_DAY})\b(?:(?P<stop>\.)(?![A-Z])|(?=,?\s(?:\d|{_MONTH})|\s(?:at|morning|afternoon|evening|night)\b)"
+    rf"\b(?P<day>{_DAY})\b(?:(?P<stop>\.)(?!\s?[A-Z])|(?=,?\s(?:\d|{_MONTH})|\s(?:at|morning|afternoon|evening|night)\b)"
     rf"|(?:(?<=\b(?:on|by)\s...)|(?<=\b(?:on|by)\s....)|(?<=\bclosed\s...)|(?<=\b(?:last|next|this|open)\s...)"
     rf"|(?<=\bevery\s...)|(?<=\buntil\s...))(?![\w-]|\s[A-Z]))"
 )

@@ -13,7 +13,7 @@ _FROM: Final = r"(?P<from_hour>\d{1,2})(?:[:.](?P<from_minute>[0-5]\d))?(?P<to>\
 CLOCK: Final = re.compile(rf"(?<![\w.,:/$£€])(?<!\d[-–])(?:{_FROM})?{_TIME}{_HALF_DAY}(?!\sI\b)", re.IGNORECASE)
 SPOKEN: Final = re.compile(
     rf"\b(?P<minutes>{'|'.join(_MINUTES)})\s(?P<side>past|to)\s(?P<hour>{'|'.join(_HOURS)}|1[0-2]|[1-9])\b"
-    rf"(?:{_HALF_DAY})?",
+    rf"(?:{_HALF_DAY}|\so['’]clock\b)?",
     re.IGNORECASE,
 )
 _LISTED_BEFORE: Final = re.compile(

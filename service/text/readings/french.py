@@ -10,7 +10,7 @@ from service.text.readings.shorthand import shorthand_rules
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10}
 _MONTHS: Final = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 _ORDINAL: Final = re.compile(
-    r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
+    r"(?<!-)\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[VX][IVX]*|I[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
     rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|(?P<feminine>(?<=\b1)(?:re|ère))|nde?|[eè]me|e|ᵉ))s?\b"
     rf"(?!['’]|\s(?i:{_MONTHS}|âge)\b)"
 )
@@ -59,8 +59,11 @@ _LIMIT: Final = re.compile(r"(?<!\d\s)\b(?P<word>[Mm]ax|[Mm]in)\.(?=\s\d)|(?<=\b
 _SPOONS: Final = re.compile(
     r"(?<![\d,./])(?P<number>\d+(?:[,/]\d+)?)\s(?:c\.|cuillères?)\sà\s(?P<kind>s\.|c\.|soupe\b|café\b)"
 )
+_PARTS: Final = {"Chap": "Chapitre", "chap": "chapitre", "Vol": "Volume", "vol": "volume"}
+_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d|[IVX]+\b))")
 _CLOSING: Final = re.compile(
-    r"^(?:(?:(?:Bien|Très)\s)?(?:[Cc]ordialement|[Aa]micalement)|(?:Sincères\s|Meilleures\s)?[Ss]alutations(?:\sdistinguées|\scordiales)?"
+    r"^(?:(?:(?:Bien|Très)\s)?(?:[Cc]ordialement|[Aa]micalement)"
+    r"|(?:(?:Sincères|Meilleures)\s[Ss]|S)alutations(?:\sdistinguées|\scordiales|(?=,?$))"
     r"|Bien\sà\s(?:vous|toi))(?=,|\.?$)"
 )
 _ARRIVAL: Final = re.compile(r"\barr\.(?=\s\d)")
@@ -103,14 +106,11 @@ _ABBREVIATIONS: Final = {
     "24/24 et 7/7": "24/7",
     "R.S.V.P.": "Répondez s'il vous plaît",
     "Bât.": "Bâtiment",
-    "Chap.": "Chapitre",
-    "chap.": "chapitre",
     "Mlle": "Miss",
     "Mme.": "Mme",
     "Pr": "professeur",
     "Réf.": "Référence",
     "Tél.": "Téléphone",
-    "Vol.": "Volume",
     "c.-à-d.": "c'est-à-dire",
     "dép.": "départ",
     "env.": "environ",
@@ -122,7 +122,6 @@ _ABBREVIATIONS: Final = {
     "soixante et onze": "71",
     "soixante-et-onze": "71",
     "tél.": "téléphone",
-    "vol.": "volume",
 }
 
 FRENCH_FOR_ENGLISH: Final = (
@@ -147,6 +146,7 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_SPOONS, _spoons),
     Rule(_NUMBERS, lambda match: ("N" if match["word"] == "N" else "n") + "uméros "),
     Rule(_LIMIT, lambda match: (match["word"] or match["at"]) + "imum", has_digits=False),
+    Rule(_PART, lambda match: _PARTS[match["word"]]),
     Rule(_CENTURY, lambda _: " siècle", has_digits=False),
     Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),
     Rule(_LAWYER, lambda _: "Maître ", has_digits=False),

@@ -61,9 +61,9 @@ DAY_RANGE: Final = re.compile(
 )
 # La mer, un jeu and Sam are words.
 ONE_DAY: Final = re.compile(
-    rf"(?<!\bla\s)(?<!\bde\s)(?<!\ben\s)(?<!\bun\s)(?<!\bau\s)\b(?P<day>{_DAY})\.(?=\s?[,/–—-]|\s[\da-zà-ÿ(])"
-    r"|(?<=\ble\s)(?P<last>lun|mar|ven|sam|dim)\.(?=$)",
-    re.IGNORECASE,
+    rf"(?<!\bla\s)(?<!\bde\s)(?<!\ben\s)(?<!\bun\s)(?<!\bau\s)(?<!\bdu\s)(?<!\ble\s)\b(?P<day>(?i:{_DAY}))\.(?=\s?[,/–—-]|\s[\da-zà-ÿ(])"
+    r"|(?<=\b[dl][eu]\s)(?P<last>lun|mar|ven|sam|dim)\.(?=$|\s?[,/–—-]|\s[\da-zà-ÿ(])"
+    r"|(?<=\b[dl][eu]\s)(?P<dated>mer|jeu)\.(?=\s\d)"
 )
 _MONTHS: Final = {
     "janv": "janvier",
@@ -150,7 +150,9 @@ def day_range(match: re.Match[str]) -> str | None:
 
 def one_day(match: re.Match[str]) -> str:
     """Read lun. as lundi."""
-    return DAYS[(match["day"] or match["last"]).lower()] + ("." if match["last"] else "")
+    return DAYS[(match["day"] or match["last"] or match["dated"]).lower()] + (
+        "." if match.end() == len(match.string) else ""
+    )
 
 
 def month(match: re.Match[str]) -> str | None:

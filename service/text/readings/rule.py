@@ -24,5 +24,5 @@ def final_stop(match: re.Match[str]) -> str:
 def words_rule(words: dict[str, str]) -> Rule:
     """Return the rule that reads a word or abbreviation as another; those with capitals are equal to nothing else."""
     longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w@#/.'’&-])(?:{longest_first})(?![\w@/'’&-]|\.\w)")
+    pattern = re.compile(rf"(?<![\w@#$/.'’&-])(?:{longest_first})(?![\w@/'’&-]|\.\w)")
     return Rule(pattern, lambda match: words[match[0]] + final_stop(match), has_digits=False)

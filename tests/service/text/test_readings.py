@@ -72,6 +72,8 @@ def read(sentence: str, languages: tuple[str, str]) -> str:
             "vectors u and v, do u and v commute?, the user u can",
             "vectors u and v, do u and v commute?, the user u can",
         ),
+        ("Mon. Devanne came at half past nine o'clock.", "Mon. Devanne came at 09:30."),
+        ("the October 1, 2020 availability, $msg, the ed. vol.", "the 1 October 2020 availability, $msg, the ed. vol."),
         # Each time is one that an earlier reading got wrong, beside others, on its own, or in capitals.
         ("2 p.m. to 3:30 p.m., 8 am I right?", "14:00 to 15:30, 8 am I right?"),
         ("$500K, $2.5k and £500k", "$500,000, $2,500 and £500,000"),
@@ -167,6 +169,8 @@ def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> 
         ("la 1re fois, au XXe s.", "la première fois, au 20th siècle"),
         ("RDV À 18H30 AU XXIE SIÈCLE", "RENDEZ-VOUS À 18H30 AU 21ST SIÈCLE"),
         ("Cordialement, Paul", "Best wishes, Paul"),
+        ("Salutations, mes amis. Rater le vol. vol. 2", "Salutations, mes amis. Rater le vol. volume 2"),
+        ("la zone du jeu. Revenir, du jeu. 4 mai, 43-988e", "la zone du jeu. Revenir, du jeudi 4 mai, 43-988e"),
         ("Il parle cordialement.", "Il parle cordialement."),
         ("Eau non potable, soixante et onze", "Eau undrinkable, 71"),
         ("François Ier, Louis XIV, le 1er mai", "François Ier, Louis XIV, le 1er mai"),
