@@ -25,7 +25,8 @@ _MONTH: Final = rf"(?:{'|'.join([*_SHORT_MONTHS.values(), 'May'])}|(?:{_SHORT})\
 _NO_MORE_DAYS: Final = r"(?!\s?[-–—/]\s?\d|(?:,?\s(?:and|or|to)|,)\s\d{1,2}\b(?!:|\s?[ap]\.?m))"
 MONTH_AND_DAY: Final = re.compile(
     rf"\b(?P<month>{_MONTH})\s(?P<day>[12]\d|3[01]|0?[1-9])(?P<th>st|nd|rd|th)?\b(?:,?\s(?P<year>[12]\d{{3}})\b)?"
-    rf"{_NO_MORE_DAYS}(?(year)|(?!,?\s[12]\d{{3}}\b))(?=$|\.?$|[.,;:!?)–—-](?!\d)|\s(?:at|by|for|from|in|is|the|to|until|was|we|with)\b|\s[-–—(&]|,\s)"
+    rf"{_NO_MORE_DAYS}(?(year)|(?!,?\s[12]\d{{3}}\b)"
+    rf"(?=$|\.?$|[.,;:!?)–—-](?!\d)|\s(?:at|by|for|from|in|is|the|to|until|was|we|with)\b|\s[-–—(&]|,\s))"
 )
 SHORT_MONTH: Final = re.compile(rf"\b(?P<month>{_SHORT})\b(?:(?<=\d\s...)|(?<=\d\s....)|(?=\.?\s\d))(?!\.?\s[A-Z])\.?")
 LATER_IN_A_SENTENCE: Final = re.compile(
