@@ -14,9 +14,10 @@ import regex
 from service.text.markup.runs import partners_of, split_run
 from service.text.markup.source_map import Fragment
 from service.text.markup.tokenizer import Token, TokenKind
-from service.text.placeholders import PROSE_COMMANDS, find_tags, find_verbatim, is_icu_message
+from service.text.placeholders import find_tags, find_verbatim, is_icu_message
 from service.text.segment import Segment, Term
 from service.text.splitter import Splitter
+from service.text.syntaxes import PROSE_COMMANDS
 
 _LONGEST: Final = 500
 """Characters between two marks: any number of them would take quadratic time."""

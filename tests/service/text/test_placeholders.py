@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.text.placeholders import SYNTAXES, find_breaks, find_verbatim
+from service.text.placeholders import find_breaks, find_verbatim
+from service.text.syntaxes import SYNTAXES
 
 
 @pytest.mark.parametrize(
