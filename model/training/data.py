@@ -3,7 +3,7 @@
 import io
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def train_tokenizer(
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_marked(sentences) if options.case_marks else iter(sentences),
+            sentence_iterator=map(mark_text, sentences) if options.case_marks else iter(sentences),
             model_writer=written,
             vocab_size=options.vocab_size,
             control_symbols=tags if len(tags) > 1 else [],
@@ -93,7 +93,3 @@ def train_tokenizer(
         # Too little text for the vocabulary size; the message begins with a C++ location, which is cut off.
         raise ValueError(f"tokenizer.vocab_size: {str(error).rpartition('] ')[2]}") from None
     return Tokenizer.from_sentencepiece(written.getvalue())
-
-
-def _marked(sentences: list[str]) -> Iterator[str]:
-    return map(mark_text, sentences)
