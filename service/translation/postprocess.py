@@ -10,6 +10,7 @@ from model.tokenizer import Detokenizer
 from service.engine.messages import TokenReport, TokenRun
 from service.text.markup.tag_placement import place_marks
 from service.text.number_repair import NumberRepair
+from service.text.punctuation_repair import FinalExclamation, OpeningMarks
 from service.text.segment import STAND_IN, Aligned, Term, has_words, is_word_character
 from service.text.sentences import is_unspaced
 from service.translation.preprocess import EncodedSegment, PivotSentence
@@ -18,8 +19,6 @@ from service.translation.preprocess import EncodedSegment, PivotSentence
 _LIKE_STAND_IN: Final = re.compile(rf"(?<![a-z]){STAND_IN}(?![a-z])", re.IGNORECASE)
 _FINAL_SIGNS: Final = re.compile(r"[^\w\s.,;:!?…)]+$")
 _APOSTROPHES: Final = ("'", "’")
-_QUOTATION_MARKS: Final = frozenset('"“”„«»')
-_OPENS_AFTER: Final = frozenset(" \u00a0([")
 
 
 class StreamingPostprocessor:
@@ -217,69 +216,3 @@ def pivot_sentence(encoded: EncodedSegment, tokens: Sequence[TokenReport]) -> Pi
         terms.append(Term(start, start + len(term.translation), term.translation, is_copy=True))
         start = terms[-1].end
     return PivotSentence(text, terms)
-
-
-class OpeningMarks:
-    """Sets the spaces behind marks that open a quotation, in a translation that comes in parts.
-
-    A model that reads « Suivant » may write " Next" for "Next", and one that reads "Next" may write «Suivant ».
-    """
-
-    def __init__(self, sentence: str, *, is_french: bool = False) -> None:
-        self.is_needed = not _QUOTATION_MARKS.isdisjoint(sentence)
-        """False if the sentence that is translated has no such marks."""
-        self._is_french = is_french
-        self._is_open = False
-        self._before = "  "
-        """The last two characters."""
-
-    def push(self, text: str) -> str:
-        """Return the next part of the text."""
-        if not self.is_needed:
-            return text
-        kept = []
-        for character in text:
-            if self._is_open and self._before[1] == '"' and character == " ":
-                continue
-            if self._is_french and self._before[1] == "«" and not character.isspace():
-                kept.append("\u00a0")
-            if character == '"':
-                # 12" and 12 " are no quotations.
-                opens = self._before[1] in _OPENS_AFTER and not self._before[0].isdigit()
-                self._is_open = opens and not self._is_open
-            self._before = self._before[1] + character
-            kept.append(character)
-        return "".join(kept)
-
-
-class FinalExclamation:
-    """Ends a translation with the exclamation mark of its sentence where a model wrote a full stop.
-
-    Of an order, "Viens !", small models make a statement.
-    """
-
-    def __init__(self, sentence: str, *, is_french: bool = False) -> None:
-        self.is_needed = sentence.endswith("!")
-        """False if the sentence that is translated has no exclamation mark at its end."""
-        self._mark = "\u00a0!" if is_french else "!"
-        self._held: Sequence[Aligned] = ()
-        self._before = ""
-        """The last character."""
-
-    @property
-    def holds_text(self) -> bool:
-        """True while a full stop may be the last."""
-        return bool(self._held)
-
-    def push(self, parts: Iterable[Aligned], *, is_last: bool) -> list[Aligned]:
-        """Add parts of the translation and return those that are final."""
-        parts = [part for part in (*self._held, *parts) if part.text]
-        self._held = ()
-        text = self._before + "".join(part.text for part in parts)
-        if self.is_needed and parts and text.endswith(".") and not text.endswith(".."):
-            last = parts.pop()
-            parts.append(last._replace(text=last.text[:-1] + self._mark * is_last))
-            self._held = () if is_last else (last._replace(text="."),)
-            text = text[:-1]
-        self._before = text[-1:]
-        return parts

@@ -2,8 +2,8 @@
 
 import pytest
 
+from service.text.punctuation_repair import FinalExclamation, OpeningMarks
 from service.text.segment import Aligned
-from service.translation.postprocess import FinalExclamation, OpeningMarks
 
 
 @pytest.mark.parametrize(
