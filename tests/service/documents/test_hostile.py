@@ -18,7 +18,6 @@ from tests.service.documents.conftest import FILES, Rewrite
 
 W: Final = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 DOCX: Final = (FILES / "report.docx").read_bytes()
-ODT: Final = (FILES / "report.odt").read_bytes()
 LIMITS: Final = DocumentLimits(
     max_bytes=2_000_000,
     max_characters=100_000,
@@ -30,14 +29,14 @@ LIMITS: Final = DocumentLimits(
 MEMORY: Final = 60_000_000
 """Bytes that reading a hostile document may take: some times the largest part."""
 
-Part = tuple[str | zipfile.ZipInfo, bytes | str]
+Part = tuple[str, bytes | str]
 
 
-def _zip(*parts: Part, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def _zip(*parts: Part) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", method) as archive:
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts:
-            archive.writestr(name, content, method)
+            archive.writestr(name, content)
     return written.getvalue()
 
 
@@ -80,10 +79,6 @@ def _twice() -> bytes:
         return _zip(("word/document.xml", f"<a {W}/>"), ("word/document.xml", f"<b {W}/>"))
 
 
-def _ended(data: bytes, part: float) -> bytes:
-    return data[: int(len(data) * part)]
-
-
 def _flipped(data: bytes) -> bytes:
     """Damage the compressed text, not the directory."""
     damaged = bytearray(data)
@@ -99,32 +94,17 @@ def _mimetype(name: str, *others: Part) -> bytes:
 _P: Final = "<w:p><w:r><w:t>text</w:t></w:r></w:p>"
 _DEEP: Final = "<w:ins>" * 5_000 + "</w:ins>" * 5_000
 _NESTED: Final = _zip(("inner.zip", _zip(("more.zip", _zip(("x", bytes(1_000_000)))))))
-_XLIFF: Final = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">'
 ODT_TYPE: Final = "application/vnd.oasis.opendocument.text"
 
 CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     # Bombs.
-    "a part that expands a thousand times": ("a.docx", _docx("", ("x.bin", bytes(20_000_000))), "times its size"),
-    "a text that expands": ("a.docx", _docx(" " * 2_900_000), "times its size"),
     "many parts that expand": (
         "a.docx",
         _docx("", *((f"{n}", bytes(5_000_000)) for n in range(20))),
         "expands to more",
     ),
-    "a bomb in an e-book": (
-        "a.epub",
-        _zip(("META-INF/container.xml", "<a/>"), ("a.xhtml", b"<p>" + b"a" * 25_000_000)),
-        "times its size",
-    ),
     "a bomb with a false size": ("a.docx", _patched(_docx(_P * 1_000), size=200), "the archive is damaged"),
     "too many parts": ("a.docx", _docx(_P, *((f"{n}", b"") for n in range(200))), "201 parts, the limit is 100"),
-    "an end of an archive without compression": (
-        "a.docx",
-        _zip(("word/document.xml", "<a>" + "".join(map(str, range(700_000))) + "</a>"), method=zipfile.ZIP_STORED)[
-            :1_900_000
-        ],
-        "damaged",
-    ),
     "a file over the limit": ("a.txt", b"a b\n" * 600_000, "2400000 bytes, the limit is 2000000"),
     "too many paragraphs": (
         "a.docx",
@@ -134,15 +114,8 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "too many characters": ("a.txt", b"some words\n" * 20_000, "more than"),
     "one endless paragraph": ("a.txt", b"word " * 15_000, "a paragraph has more than 40000 characters"),
     "too many cells": ("a.csv", b"a,b\n" * 2_000, "more than 1000 paragraphs"),
-    "too many strings": ("a.json", b"[" + b'"a",' * 2_000 + b'"a"]', "more than 1000 paragraphs"),
-    "too many blocks": ("a.html", b"<p>a" * 2_000, "more than 1000 paragraphs"),
     # Entities and document types.
     "a billion laughs": ("a.docx", _entities(10), "document type or entities"),
-    "a quadratic blow-up": (
-        "a.docx",
-        _xml(f'<!DOCTYPE a [<!ENTITY e "{"x" * 50_000}">]><w:document {W}>{"&e;" * 10_000}</w:document>'),
-        "times its size|document type or entities",
-    ),
     "an external entity": (
         "a.docx",
         _xml(f'<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]><w:document {W}>&e;</w:document>'),
@@ -156,37 +129,26 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an external document type": ("a.docx", _xml('<!DOCTYPE a SYSTEM "http://127.0.0.1/a.dtd"><a/>'), "document type"),
     "a known document type with an entity": ("a.epub", _ncx(' [<!ENTITY e "x">]', "&e;"), "document type or entities"),
     "an entity of a known document type": ("a.epub", _ncx("", "&nbsp;"), "undefined entity nbsp"),
-    "an entity in xliff": ("a.xlf", f'<!DOCTYPE a [<!ENTITY e "x">]>{_XLIFF}&e;</xliff>'.encode(), "document type"),
     "an unknown entity": ("a.docx", _docx("<w:p>&nbsp;</w:p>"), "undefined entity"),
     # Archives in archives.
     "two parts of one name": ("a.docx", _twice, "two parts of the archive have the same name"),
     "an archive of archives": ("a.docx", _NESTED, "its content is not docx"),
-    "an archive without a document": ("a.docx", _zip(("readme.txt", b"hello")), "its content is not docx"),
     # Broken XML.
     "a tag that is not closed": ("a.docx", _docx("<w:p>"), "broken: mismatched tag"),
-    "nothing": ("a.docx", _xml(""), "broken: no element found"),
-    "a prefix without a namespace": ("a.docx", _docx("<z:p/>"), "broken: unbound prefix"),
     "levels without end": ("a.docx", _docx(_DEEP + "".join(map(str, range(9_000)))), "more than 200 levels"),
     "text that is not its encoding": ("a.docx", _xml(b"<a>\xff\xfe\xfa</a>"), "is not UTF-8"),
-    "an unknown encoding": ("a.docx", _xml(b'<?xml version="1.0" encoding="nonsense"?><a/>'), "is not NONSENSE"),
-    "an encoding that is none": ("a.docx", _xml(b'<?xml version="1.0" encoding="hex"?><a/>'), "is not HEX"),
-    "broken xliff": ("a.xlf", (_XLIFF + "<file>").encode(), "broken"),
     "xml that is not xliff": ("a.xliff", b"<html></html>", "it begins with html"),
-    "an element that is not tmx": ("a.tmx", b"<html/>", "it begins with html"),
     # Wrong beginnings.
     "an empty file": ("a.docx", b"", "it is empty"),
     "a picture": ("a.docx", b"\x89PNG\r\n\x1a\n" + bytes(100), "its content is not docx"),
     "an archive as text": ("a.txt", DOCX, "its content is not txt"),
-    "odt as docx": ("a.docx", ODT, "its content is not docx"),
     "docx as odt": ("a.odt", DOCX, "its content is not odt"),
     "a presentation as odt": ("a.odt", _mimetype("application/vnd.oasis.opendocument.presentation"), "is not odt"),
     "pdf as docx": ("a.docx", b"%PDF-1.7", "its content is not docx"),
-    "docx as pdf": ("a.pdf", DOCX, "its content is not pdf"),
     "an old binary format": ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as docx"),
     "an unknown format": ("a.exe", b"MZ", r"the file extension \.exe is not supported; available: docx"),
     "no ending": ("a", b"text", "no file extension; available: docx"),
     "binary as text": ("a.txt", b"a\0b", "zero bytes"),
-    "latin text": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\n\xc4\xe3\xba\xc3\n", "is not UTF-8; save it as UTF-8"),
     "neither encoding": ("a.html", b"<p>\xc3\x81 \xff \x81</p>", "is not UTF-8 or WINDOWS-1252; save it as UTF-8"),
     "no subtitles": ("a.srt", b"hello\n", "it has no subtitles"),
     # Encrypted.
@@ -203,7 +165,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
         "is encrypted",
     ),
     # Damaged.
-    "half an archive": ("a.docx", _ended(DOCX, 0.5), "the archive is damaged"),
+    "half an archive": ("a.docx", DOCX[: len(DOCX) // 2], "the archive is damaged"),
     "damaged data": ("a.docx", _flipped(_docx(_P)), "damaged"),
     "another compression": ("a.docx", _patched(_docx(_P), method=99), "damaged"),
     "broken fluent": ("a.ftl", b"a = b\nc\n", r"the Fluent file is broken: .* \(line 2\)"),

@@ -93,27 +93,36 @@ def test_units(unit: str, target: str, rewrite: Rewrite) -> None:
     assert rewrite("a.xlf", _UNITS.format(unit.format(""))).decode() == _UNITS.format(unit.format(target))
 
 
-def test_an_empty_language_is_filled_in(rewrite: Rewrite) -> None:
-    unit = '<trans-unit id="1"><source>a</source>{}</trans-unit>'
-    written = rewrite("a.xlf", _UNITS.format(unit.format("")).replace('"fr"', "''")).decode()
-    assert written == _UNITS.format(unit.format("<target>A</target>")).replace('"fr"', "'fr'")
+_OLD = '<trans-unit id="1"><source>a</source>{}</trans-unit>'
+_NEW = (
+    '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="fr"><x:segment>'
+    '<x:source>a <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">c</x:pc></x:source>{}</x:segment></x:xliff>'
+)
 
 
-def test_names_of_xliff_may_have_a_prefix(rewrite: Rewrite) -> None:
-    file = (
-        '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="fr"><x:segment>'
-        '<x:source>a <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">c</x:pc></x:source>{}</x:segment></x:xliff>'
-    )
+@pytest.mark.parametrize(
+    ("file", "seen", "target", "change"),
+    [
+        (_UNITS.format(_OLD).replace('"fr"', "''"), "a", "<target>A</target>", ("''", "'fr'")),
+        (
+            f'<xliff version="1.0"><file>{_OLD}</file></xliff>',
+            "a",
+            "<target>A</target>",
+            ("<file", '<file target-language="fr"'),
+        ),
+        (
+            _NEW,
+            'a <code id="2"></code> <g4>c</g4>',
+            '<x:target>A <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">C</x:pc></x:target>',
+            ("", ""),
+        ),
+    ],
+    ids=["an empty language is filled in", "the first version has no namespace", "names may have a prefix"],
+)
+def test_xliff(file: str, seen: str, target: str, change: tuple[str, str], rewrite: Rewrite) -> None:
     noting = Noting(shout)
-    target = '<x:target>A <x:mrk id="1" translate="no">b</x:mrk> <x:pc id="2">C</x:pc></x:target>'
-    assert rewrite("a.xlf", file.format(""), noting).decode() == file.format(target)
-    assert noting.seen == ['a <code id="2"></code> <g4>c</g4>']
-
-
-def test_the_first_xliff_has_no_namespace(rewrite: Rewrite) -> None:
-    file = '<xliff version="1.0"><file><trans-unit id="1"><source>a</source>{}</trans-unit></file></xliff>'
-    written = rewrite("a.xlf", file.format("")).decode()
-    assert written == file.format("<target>A</target>").replace("<file>", '<file target-language="fr">')
+    assert rewrite("a.xlf", file.format(""), noting).decode() == file.format(target).replace(*change)
+    assert noting.seen == [seen]
 
 
 def test_an_end_never_comes_before_its_beginning(rewrite: Rewrite) -> None:

@@ -207,10 +207,6 @@ def test_only_texts_differ(name: str, case: str, rewrite: Rewrite) -> None:
     assert rewrite(name, source).decode() == expected
 
 
-def test_the_line_under_a_heading_is_as_long_as_it_is(rewrite: Rewrite) -> None:
-    assert rewrite("a.adoc", "one\n~~~\n", lambda html: html * 3) == b"oneoneone\n~~~~~~~~~\n"
-
-
 def test_signs_of_a_translation_are_spelled_for_latex(rewrite: Rewrite) -> None:
     assert rewrite("a.tex", "word", lambda _: "5 % & a_b \\ \u201cc\u201d\u00a0d").decode() == (
         "5 \\% \\& a\\_b \\textbackslash{} ``c''~d"
@@ -219,11 +215,7 @@ def test_signs_of_a_translation_are_spelled_for_latex(rewrite: Rewrite) -> None:
 
 def test_marks_are_tags_to_the_model_and_formulas_are_words(rewrite: Rewrite) -> None:
     noting = Noting()
-    rewrite(
-        "a.md",
-        "is x^2^ <kbd>A</kbd>+<kbd>b</kbd>\n\n<div>\na **b** c\n</div>\n",
-        noting,
-    )
+    rewrite("a.md", "is x^2^ <kbd>A</kbd>+<kbd>b</kbd>\n\n<div>\na **b** c\n</div>\n", noting)
     assert noting.seen == ['is <code id="2"></code> <code id="4"></code>', "a <g2>b</g2> c"]
 
 
@@ -234,5 +226,6 @@ def test_pages_know_what_others_link_to_in_them() -> None:
 
 
 def test_the_marks_of_a_heading_are_as_long_as_it_is(rewrite: Rewrite) -> None:
+    assert rewrite("a.adoc", "one\n~~~\n", lambda html: html * 3) == b"oneoneone\n~~~~~~~~~\n"
     longer = rewrite("a.rst", "====\n one\n====\n\ntwo\n~~~\n", lambda html: html * 3).decode()
     assert longer == "===========\n oneoneone\n===========\n\ntwotwotwo\n~~~~~~~~~\n"

@@ -54,13 +54,6 @@ def test_any_translation_gives_well_formed_text(translation: str, written: str) 
     assert found.write(translation.replace("x4", "x5")) == written
 
 
-def test_links_are_links_to_the_pipeline() -> None:
-    """The pipeline leaves no link without a word."""
-    found = _paragraph(Words("see "), Open("[", is_link=True), Words("here"), Close("](x)"), Words(" now"))
-    assert found.markup == 'see <a id="2">here</a> now'
-    assert found.write('<a id="2">ici</a> maintenant') == "[ici](x) maintenant"
-
-
 def test_elements_that_overlap_are_closed_and_opened_again() -> None:
     found = _paragraph(Open("("), Words("a"), Open("["), Words("b"), Close("]"), Close(")"), Words("c"))
     assert found.markup == "<g1>a<g3>b</g3></g1>c"

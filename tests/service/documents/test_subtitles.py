@@ -82,10 +82,6 @@ def test_dialogues_of_substation_alpha(rewrite: Rewrite) -> None:
         rewrite("a.ssa", "Format: Start, End, Text\nDialogue: 0\n")
 
 
-def test_sbv(rewrite: Rewrite) -> None:
-    assert rewrite("a.sbv", "0:00:01.000,0:00:02.000\na cat.\n") == b"0:00:01.000,0:00:02.000\nA CAT.\n"
-
-
 def test_subtitles_in_windows_1252(rewrite: Rewrite) -> None:
     text = _srt((1, 2, "the caf\u00e9 is closed \u2013 sorry."))
     assert rewrite("a.srt", text.encode("cp1252"), same) == text.encode("cp1252")

@@ -156,6 +156,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "WEBVTT\n\nNOTE\nno --> text\n\n00:01.000 --> 00:04.000 line:0\n«one two»,\n\n00:05.000 --> 00:09.000\n"
         "3 «a».\n",
     ),
+    "sbv": ("a.sbv", "0:00:01.000,0:00:02.000\n«a cat».\n"),
     "po": (
         "a.po",
         PO,

@@ -128,7 +128,6 @@ REFUSED: Final[dict[str, tuple[bytes | Callable[[], bytes], type[ServiceError], 
     ),
     "a page that expands a thousand times": (lambda: _with(_packed(bytes(10**9))), TooLong, "of memory, or fails"),
     "forms without end": (lambda: _forms(30), ServiceError, "of memory, or fails|seconds of a processor"),
-    "endless operators": (lambda: _with(_packed(b"q " * 5_000_000)), TooLong, "of memory, or fails"),
 }
 
 
