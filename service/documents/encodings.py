@@ -57,16 +57,15 @@ class Encodings:
         encoding = declared[1].decode().lower() if declared else mark or "utf-8"
         if declared and encoding.startswith("utf-16"):
             encoding = "utf-8"  # in UTF-16 the declaration itself would have two bytes for each letter
-        text, names = _decoded(data, encoding), encoding.upper().removesuffix("-SIG")
+        text = _decoded(data, encoding)
         larger = _LARGER.get(_codec(encoding), "") if declared else ""
         if larger and (text is None or _CONTROLS.search(text)) and (read := _decoded(data, larger)) is not None:
             encoding, text = larger, read
         if text is None and not (mark or declared) and self.older and (not self.is_western or _is_western(data)):
-            names = f"{names} or {self.older.upper()}"
             encoding, text = self.older, _decoded(data, self.older)
         if text is None:
-            remedy = ", as it claims" if declared else "; save it as UTF-8"
-            raise InvalidRequest("file", f"it is not {names}{remedy}")
+            problem = f"{encoding.upper()}, as it claims" if declared else "UTF-8; save it as UTF-8"
+            raise InvalidRequest("file", f"it is not {problem}")
         if "\0" in text:
             raise InvalidRequest("file", "it is not text: it contains zero bytes")
         return text.removeprefix("\ufeff"), encoding

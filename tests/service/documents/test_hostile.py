@@ -149,7 +149,7 @@ CASES: Final[dict[str, tuple[str, bytes | Callable[[], bytes], str]]] = {
     "an unknown format": ("a.exe", b"MZ", r"the file extension \.exe is not supported; available: docx"),
     "no ending": ("a", b"text", "no file extension; available: docx"),
     "binary as text": ("a.txt", b"a\0b", "zero bytes"),
-    "neither encoding": ("a.html", b"<p>\xc3\x81 \xff \x81</p>", "is not UTF-8 or WINDOWS-1252; save it as UTF-8"),
+    "neither encoding": ("a.html", b"<p>\xc3\x81 \xff \x81</p>", "is not UTF-8; save it as UTF-8"),
     "no subtitles": ("a.srt", b"hello\n", "it has no subtitles"),
     # Encrypted.
     "an encrypted archive": ("a.docx", _patched(_docx(_P), flags=1), "is encrypted"),
