@@ -13,8 +13,6 @@ from service.errors import InvalidRequest, TooLong
 
 _CHUNK: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
-_OVERHEAD: Final = 1 << 16
-"""Decompressed bytes of a member for which its expansion is not limited: short members compress well."""
 
 
 class Archive:
@@ -37,9 +35,6 @@ class Archive:
                 raise InvalidRequest("file", "the document is encrypted; remove its password first")
         if sum(member.file_size for member in self.members) > limits.max_expanded_bytes:
             raise TooLong("file", f"it expands to more than {limits.max_expanded_bytes} bytes")
-        for member in self.members:
-            if member.file_size > _OVERHEAD + limits.max_expansion * member.compress_size:
-                raise TooLong("file", f"a part expands to more than {limits.max_expansion} times its size")
 
     def read(self, member: zipfile.ZipInfo) -> bytes:
         """Read a part that holds text."""

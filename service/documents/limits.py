@@ -27,8 +27,6 @@ class DocumentLimits:
     """All parts of an archive together."""
     max_part_bytes: int = 20_000_000
     """A part of an archive that holds text."""
-    max_expansion: int = 200
-    """The highest ratio of a part's size to its compressed size."""
 
 
 class Count:
