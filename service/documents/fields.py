@@ -40,14 +40,9 @@ def _close_field(joined: list[Item], start: int, head_end: int | None) -> None:
         return  # the field overlaps a wrapper: its parts stay objects
     head = joined[start:head_end]
     instruction = "".join(_INSTRUCTION.findall(source_of(head))).split()
-    is_text = head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT
-    if is_text and head_end is not None:
-        is_link = instruction[0] == "HYPERLINK"
-        joined[start:] = [
-            Open(source_of(head), is_link),
-            *joined[head_end:-1],
-            Close(source_of(parts[-1:])),
-        ]
+    if head_end is not None and instruction[:1] and instruction[0] in _FIELDS_OF_TEXT:
+        opening = Open(source_of(head), is_link=instruction[0] == "HYPERLINK")
+        joined[start:] = [opening, *joined[head_end:-1], Close(source_of(parts[-1:]))]
     else:
         joined[start:] = [Object([source_of(parts)])]
 
