@@ -32,15 +32,11 @@ class Vocabulary:
     runs: frozenset[str] = frozenset()
     """Elements that give one formatting to the text elements in them."""
     texts: frozenset[str] = frozenset()
-    """Elements that hold only text; if empty, paragraphs and wrappers hold text themselves."""
-    has_lines: bool = False
-    """True if line ends in the source of a text element end lines of the text."""
+    """Elements that hold only text; white space beside them is no text of a paragraph."""
     characters: Mapping[str, str] = field(default_factory=dict)
     """Elements of a run that stand for a character, and the character that the model reads."""
     wrappers: frozenset[str] = frozenset()
     """Elements that contain a part of a paragraph."""
-    plain: frozenset[str] = frozenset()
-    """Paragraphs that hold text themselves, although others of the vocabulary hold text elements."""
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Attributes of elements whose values a reader sees, as they are spelled."""
     controls: regex.Pattern[str] | None = None
@@ -138,7 +134,7 @@ class _Reader:
 
     def _paragraph(self, token: XmlToken) -> Iterator[Piece]:
         inside = _Inside()
-        closing = self._inline(inside, holds_text=not self._vocabulary.texts or token.name in self._vocabulary.plain)
+        closing = self._inline(inside)
         yield token.raw
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
         code = self._vocabulary.code
@@ -158,21 +154,21 @@ class _Reader:
             yield from inline_paragraph(inside.source, join_fields(inside.items), escape_text)
         yield closing
 
-    def _inline(self, inside: _Inside, *, holds_text: bool) -> str:
+    def _inline(self, inside: _Inside) -> str:
         """Read a paragraph or a wrapper up to its end tag, which is returned."""
         vocabulary = self._vocabulary
         opening = inside.items[-1] if inside.items and isinstance(inside.items[-1], Open) else None
         for token in self._tokens:
             if token.kind is XmlKind.CLOSE:
                 return token.raw
-            if token.kind is XmlKind.TEXT and holds_text:
+            if token.kind is XmlKind.TEXT and (token.text.strip() or not vocabulary.texts):
                 inside.add(token.raw, Words(token.text))
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.texts:
                 self._text(token, inside, Run())
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.runs:
                 self._run(token, inside)
             elif token.kind is XmlKind.OPEN and token.name in vocabulary.wrappers and not self._is_copied(token):
-                self._wrapper(token, inside, holds_text=holds_text)
+                self._wrapper(token, inside)
             else:
                 is_property = opening is not None and token.name in vocabulary.properties
                 pieces = self._object(token)
@@ -185,11 +181,11 @@ class _Reader:
             opening = None
         raise AssertionError("the XML was checked")
 
-    def _wrapper(self, token: XmlToken, inside: _Inside, *, holds_text: bool) -> None:
+    def _wrapper(self, token: XmlToken, inside: _Inside) -> None:
         begin, source = len(inside.items), len(inside.source)
         opening = Open(token.raw, is_link=token.name in self._vocabulary.links)
         inside.add(token.raw, opening)
-        closing = self._inline(inside, holds_text=holds_text)
+        closing = self._inline(inside)
         inside.add(closing, Close(closing))
         if self._vocabulary.controls is not None and self._vocabulary.controls.search(opening.raw):
             inside.items[begin:] = [Object(inside.source[source:])]
@@ -239,7 +235,7 @@ class _Reader:
         inside.add(raw)
         if vocabulary.link is not None and vocabulary.link.search(run.opening):
             text_run = text_run._replace(is_link=True)
-        for number, part in enumerate(_LINE_END.split(words) if self._vocabulary.has_lines else [words]):
+        for number, part in enumerate(_LINE_END.split(words)):
             if number % 2:
                 inside.items.append(Object([part], is_break=True, is_character=True))
             elif part:
