@@ -84,13 +84,9 @@ def read_events(text: str, _: ReadOptions) -> Iterator[Passage]:
     cues = []
     for found in _EVENT.finditer(text):
         values = found[0].removeprefix("Dialogue:").rstrip("\r").split(",", len(names) - 1)
-        if len(values) < len(names):
-            raise InvalidRequest(
-                "file", f"a dialogue has too few fields: line {text.count(chr(10), 0, found.start()) + 1}"
-            )
-        event = dict(zip(names, values, strict=True))
-        words = event["Text"]
-        if _DRAWING.search(words) or _KARAOKE.search(words):
+        event = dict(zip(names, values, strict=False))
+        words = event.get("Text", "")
+        if not words or _DRAWING.search(words) or _KARAOKE.search(words):
             continue
         end = found.start() + len(found[0].rstrip("\r"))
         style, speaker = event.get("Style") or "", event.get("Name") or event.get("Actor") or ""
