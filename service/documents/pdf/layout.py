@@ -33,7 +33,6 @@ _SMALL: Final = 0.85
 _DROP_CAP: Final = 2.0
 _WRAPPED_LINES: Final = 3
 """Lines of most cells, at most."""
-_MOST_BINS: Final = 20_000
 
 Row = list[Fragment]
 """Fragments on one level of a page, from left to right."""
@@ -169,12 +168,11 @@ def _borders(rows: Sequence[Row]) -> list[float]:
     """Return the places between the columns: those that almost no row covers."""
     left = min(each.left for row in rows for each in row)
     right = max(each.right for row in rows for each in row)
-    covered = [0] * min(int(right - left) + 2, _MOST_BINS)
+    covered = [0] * (int(right - left) + 2)
     for row in rows:
         bins = {place for each in row for place in range(int(each.left - left), int(each.right - left) + 1)}
         for place in bins:
-            if place < len(covered):
-                covered[place] += 1
+            covered[place] += 1
     size = statistics.median(each.size for row in rows for each in row)
     borders = []
     place = 0
