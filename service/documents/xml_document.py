@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Final
 
 import regex
@@ -16,6 +15,7 @@ from service.documents.xml_text import XmlKind, XmlToken, check, escape_text, to
 Untouched = Callable[[XmlToken], bool]
 
 _HEADER_CODE: Final = regex.compile(r'(&(?:"[^"]*"|K[\w+-]{5,6}|[0-9]{1,3}|.))')
+_NOTHING: Final = regex.compile(r"(?!)")
 _LINE_END: Final = regex.compile(r"((?:_x000D_|\r)?\n|_x000D_)")
 
 
@@ -39,11 +39,11 @@ class Vocabulary:
     """Elements that contain a part of a paragraph."""
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Attributes of elements whose values a reader sees, as they are spelled."""
-    controls: regex.Pattern[str] | None = None
+    controls: regex.Pattern[str] = _NOTHING
     """Matches the properties of a wrapper that is an object: a box to check, a date, a list to choose from."""
-    word: regex.Pattern[str] | None = None
+    word: regex.Pattern[str] = _NOTHING
     """Matches the properties of a run that holds code: a word of its sentence that is copied."""
-    link: regex.Pattern[str] | None = None
+    link: regex.Pattern[str] = _NOTHING
     """Matches the properties of a run that is a link."""
     html: frozenset[str] = frozenset()
     """Paragraphs whose text may be HTML, escaped."""
@@ -58,7 +58,7 @@ class Vocabulary:
     """Elements that are copied with their content."""
     is_untouched: Untouched = field(default=lambda token: False)
     """Returns True for another element that is copied with its content, by its attributes."""
-    code: regex.Pattern[str] | None = None
+    code: regex.Pattern[str] = _NOTHING
     """Matches the properties of a paragraph that holds code."""
     kept: Callable[[str], str] = field(default=lambda text: "")
     """Returns the reason why the text of a paragraph stays as it is; "" for one to translate."""
@@ -137,15 +137,17 @@ class _Reader:
         closing = self._inline(inside)
         yield token.raw
         words = "".join(item.text for item in inside.items if isinstance(item, Words))
-        code = self._vocabulary.code
-        is_code = code is not None and bool(inside.items) and code.search(source_of(inside.items[:1])) is not None
+        is_code = self._vocabulary.code.search(source_of(inside.items[:1])) is not None
         if reason := "code" if is_code else self._vocabulary.kept(words):
             yield Kept(render(inside.source), reason)
         elif token.name in self._vocabulary.headers:
             parts = _HEADER_CODE.split(words)
-            codes = (Object([escape_text(part)], is_break=part in ("&L", "&C", "&R")) for part in parts[1::2])
-            items = [item for pair in zip_longest(map(Words, parts[::2]), codes) for item in pair if item]
-            yield from inline_paragraph(inside.source, [item for item in items if item != Words("")], escape_text)
+            items: list[Item] = [
+                Object([escape_text(part)], is_break=part in ("&L", "&C", "&R")) if number % 2 else Words(part)
+                for number, part in enumerate(parts)
+                if part
+            ]
+            yield from inline_paragraph(inside.source, items, escape_text)
         elif token.name in self._vocabulary.html and all(isinstance(item, Words) for item in inside.items):
             items = plain_items(words)
             description = Passage((0, 0), words, escape_text, items=items, has_references="<" in words)
@@ -187,7 +189,7 @@ class _Reader:
         inside.add(token.raw, opening)
         closing = self._inline(inside)
         inside.add(closing, Close(closing))
-        if self._vocabulary.controls is not None and self._vocabulary.controls.search(opening.raw):
+        if self._vocabulary.controls.search(opening.raw):
             inside.items[begin:] = [Object(inside.source[source:])]
 
     def _object(self, token: XmlToken) -> list[Piece]:
@@ -228,12 +230,11 @@ class _Reader:
                 break
             words += child.text
         text_run = _text_run(token.spelled, run, keeps_space=token.name == "a:t")
-        vocabulary = self._vocabulary
-        if vocabulary.word is not None and vocabulary.word.search(run.opening):
+        if self._vocabulary.word.search(run.opening):
             inside.add(raw, Object([run.opening, raw, run.closing], is_word=True))
             return
         inside.add(raw)
-        if vocabulary.link is not None and vocabulary.link.search(run.opening):
+        if self._vocabulary.link.search(run.opening):
             text_run = text_run._replace(is_link=True)
         for number, part in enumerate(_LINE_END.split(words)):
             if number % 2:
