@@ -1,16 +1,12 @@
 """Downloads of single files: resumed after a cut, checked, moved into place, and decompressed within their size."""
 
-import gzip
 import json
 import socket
 import time
-import zlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -33,13 +29,6 @@ _PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQ
 _CHUNK_BYTES: Final = 1 << 20
 _LARGEST_DECOMPRESSED: Final = 2_000_000_000
 """Limit for files whose decompressed size the index does not say."""
-SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".zst": (".zst", ".zstd"), ".gz": (".gz", ".gzip", ".x-gzip")}
-"""Endings of file names and media types, by the suffix of the compression."""
-_READERS: Final[Mapping[str, Callable[[IO[bytes]], AbstractContextManager[Any]]]] = {
-    "": lambda file: file,
-    ".zst": lambda file: zstandard.ZstdDecompressor().stream_reader(file),
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-}
 
 
 class RemoteFile(NamedTuple):
@@ -247,18 +236,22 @@ def _proxy_hint(content: bytes) -> str:
     return ": a proxy's or a login page? Check HTTPS_PROXY and NO_PROXY" if is_page else ""
 
 
-def decompress(path: Path, output: Path, suffix: str, size: int | None, sha256: str | None) -> None:
-    """Decompress a file to another one, and check it. Raises `HubError`; both files are gone then."""
+def decompress(path: Path, output: Path, size: int | None, sha256: str | None, *, is_compressed: bool) -> None:
+    """Decompress a file, if it is one of Zstandard, to another one, and check it.
+
+    Raises `HubError`; both files are gone then.
+    """
     most = _LARGEST_DECOMPRESSED if size is None else size
     problem: str | None = None
     try:
-        with path.open("rb") as packed, _READERS[suffix](packed) as content, output.open("wb") as target:
+        with path.open("rb") as packed, output.open("wb") as target:
+            content: Any = zstandard.ZstdDecompressor().stream_reader(packed) if is_compressed else packed
             while chunk := content.read(_CHUNK_BYTES):
                 target.write(chunk)
                 if target.tell() > most:
                     problem = f"decompresses to more than {most} bytes"
                     break
-    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+    except zstandard.ZstdError as error:
         problem = f"is damaged: {error}"
     if problem is None and size is not None and output.stat().st_size != size:
         problem = f"decompresses to {output.stat().st_size} bytes, its index says {size}"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from model.checkpoint_config import Digest, LanguageHint, Origin
-from service.hub.download import SUFFIXES, RemoteFile, decompress, download, read_json
+from service.hub.download import RemoteFile, decompress, download, read_json
 from service.hub.errors import HubError
 from service.hub.names import HubName, HubOptions, LanguageName
 from service.hub.progress import Progress
@@ -40,22 +40,19 @@ class _Attachment(BaseModel):
     mimetype: str = ""
 
     @property
-    def suffix(self) -> str:
-        """The suffix of the file's compression; "" for an uncompressed file."""
-        names = (self.location, self.filename, self.mimetype.replace("/", "."))
-        return next((suffix for suffix, ends in SUFFIXES.items() if any(name.endswith(ends) for name in names)), "")
+    def is_compressed(self) -> bool:
+        return any(name.endswith((".zst", "zstd")) for name in (self.location, self.filename, self.mimetype))
 
 
 class _Record(BaseModel):
-    """One file of a model; the first version of the collection has other names for the languages."""
+    """One file of a model."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    source: LanguageName = Field(validation_alias=AliasChoices("sourceLanguage", "fromLang"))
-    target: LanguageName = Field(validation_alias=AliasChoices("targetLanguage", "toLang"))
-    architecture: str = "tiny"
-    """The only architecture of the collection's first version, which does not name it."""
+    source: LanguageName = Field(validation_alias="sourceLanguage")
+    target: LanguageName = Field(validation_alias="targetLanguage")
+    architecture: str
     version: str
     file_type: str = Field(validation_alias="fileType")
     filter_expression: str | None = None
@@ -144,11 +141,13 @@ def _fetch(model: _Model, options: HubOptions, directory: Path, progress: Progre
     sums = {}
     for record in model.records.values():
         attachment = record.attachment
+        name = f"{record.name}{'.zst' if attachment.is_compressed else '.raw'}"
         url = urljoin(base, attachment.location)
-        name = f"{record.name}{attachment.suffix or '.raw'}"
-        packed = RemoteFile(name, url, attachment.size, attachment.hash, options.firefox_index)
-        path = download(packed, directory, progress)
-        decompress(path, unpacked / record.name, attachment.suffix, record.decompressed_size, record.decompressed_hash)
+        path = download(
+            RemoteFile(name, url, attachment.size, attachment.hash, options.firefox_index), directory, progress
+        )
+        size, sha256 = record.decompressed_size, record.decompressed_hash
+        decompress(path, unpacked / record.name, size, sha256, is_compressed=attachment.is_compressed)
         sums[record.name] = attachment.hash
     return Files(unpacked, sums)
 

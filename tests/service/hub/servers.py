@@ -171,7 +171,7 @@ def publish_firefox(server: FileServer, records: Sequence[Mapping[str, Any]]) ->
 def firefox_record(
     server: FileServer, pair: str, kind: str, content: bytes, packed: bytes, suffix: str, **changes: Any
 ) -> dict[str, Any]:
-    """Publish a file and return its record, as the second version of the collection has it."""
+    """Publish a file and return its record."""
     source, _, target = pair.partition("-")
     name = {"model": f"model.{source}{target}.intgemm.alphas.bin", "lex": f"lex.50.50.{source}{target}.s2t.bin"}.get(
         kind, f"{kind}.{source}{target}.spm"
@@ -193,7 +193,7 @@ def firefox_record(
             "filename": f"{name}{suffix}",
             "location": location,
             "hash": hashlib.sha256(packed).hexdigest(),
-            "mimetype": {".zst": "application/zstd", ".gz": "application/gzip"}.get(suffix, "application/octet-stream"),
+            "mimetype": "application/zstd" if suffix else "application/octet-stream",
             "size": len(packed),
         },
         **changes,

@@ -1,6 +1,5 @@
 """Mozilla's index."""
 
-import gzip
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from tests.service.hub.servers import FileServer, firefox_record, publish_firefo
 CONTENT = {kind: kind.encode() * 1000 for kind in ("model", "lex", "vocab", "srcvocab", "trgvocab", "qualityModel")}
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.compress,
-    ".gz": lambda content: gzip.compress(content, mtime=0),
     "": bytes,
 }
 
@@ -36,7 +34,7 @@ def _options(server: FileServer, *models: list[dict[str, Any]]) -> HubOptions:
     return HubOptions(firefox_index=publish_firefox(server, records))
 
 
-@pytest.mark.parametrize("suffix", [".zst", ".gz", ""])
+@pytest.mark.parametrize("suffix", [".zst", ""])
 def test_the_files_of_a_model_are_downloaded_and_unpacked(suffix: str, server: FileServer, tmp_path: Path) -> None:
     options = _options(server, _model(server, "en-pt", "model lex vocab qualityModel", suffix))
     release = firefox.release(parse_name("firefox:en-pt"), options)
@@ -52,17 +50,6 @@ def test_the_files_of_a_model_are_downloaded_and_unpacked(suffix: str, server: F
     assert progress.done == release.size
     packed = PACKERS[suffix](CONTENT["model"])
     assert files.sha256["model.enpt.intgemm.alphas.bin"] == hashlib.sha256(packed).hexdigest()
-
-
-def test_the_first_version_of_the_collection(server: FileServer, tmp_path: Path) -> None:
-    records = _model(server, "en-fr", "model lex srcvocab trgvocab", "", version="1.0")
-    for record in records:
-        record["fromLang"], record["toLang"] = record.pop("sourceLanguage"), record.pop("targetLanguage")
-        for name in ("architecture", "decompressedSize", "decompressedHash"):
-            del record[name]
-    release = firefox.release(parse_name("firefox:en-fr@tiny"), _options(server, records))
-    assert release.origin.revision == "tiny-1.0"
-    assert len(list(release.fetch(tmp_path, Progress()).path.iterdir())) == 4
 
 
 def test_a_copy_of_the_index_may_lie_in_a_directory_with_its_files(server: FileServer, tmp_path: Path) -> None:
@@ -122,9 +109,8 @@ def test_a_file_that_is_not_the_one_of_the_index(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("suffix", [".zst", ".gz"])
-def test_a_damaged_file(suffix: str, server: FileServer, tmp_path: Path) -> None:
-    record = firefox_record(server, "en-pt", "model", CONTENT["model"], b"no archive", suffix)
+def test_a_damaged_file(server: FileServer, tmp_path: Path) -> None:
+    record = firefox_record(server, "en-pt", "model", CONTENT["model"], b"no archive", ".zst")
     options = _options(server, [record], _model(server, "en-pt", "vocab"))
     with pytest.raises(TemporaryHubError, match="is damaged"):
         firefox.release(parse_name("firefox:en-pt"), options).fetch(tmp_path, Progress())
