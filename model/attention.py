@@ -116,7 +116,7 @@ class MultiHeadAttention(nn.Module):
         """Keys and values of `states [batch, length, d_model]`."""
         return KV(self._split_heads(self.key(states)), self._split_heads(self.value(states)))
 
-    def attend_from(self, states: Tensor, source: KeyValueView, mask: Tensor | None) -> Tensor:
+    def attend_from(self, states: Tensor, source: KeyValueView, mask: Tensor) -> Tensor:
         """Let `states [batch, queries, d_model]` look at `source`; same shape back."""
         query = self._split_heads(self.query(states))
         mixed = source.attend(query, mask, self.dropout if self.training else 0.0)
@@ -132,12 +132,12 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """Self-attention over this call's states and the earlier positions in `cache`."""
 
-    def forward(self, states: Tensor, mask: Tensor | None, cache: Cache, layer: int) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, cache: Cache, layer: int) -> Tensor:
         return self.attend_from(states, cache.update(layer, self.project(states)), mask)
 
 
 class CrossAttention(MultiHeadAttention):
     """Decoder states look at source K/V that were projected once, when the source was encoded."""
 
-    def forward(self, states: Tensor, source: KeyValueView, mask: Tensor | None) -> Tensor:
+    def forward(self, states: Tensor, source: KeyValueView, mask: Tensor) -> Tensor:
         return self.attend_from(states, source, mask)

@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.kernels import attend_packed
 from model.recurrence import scan
 
 
 class KeyValueView(Protocol):
     """Keys and values that queries look at."""
 
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    def attend(self, query: Tensor, mask: Tensor, dropout: float) -> Tensor:
         """Scaled dot-product attention of `query [batch, heads, queries, head_dim]`; the same shape back.
 
-        `mask` is additive; None where each query sees all that is its own.
+        `mask` is additive.
         """
         ...
 
@@ -31,7 +30,7 @@ class KV(NamedTuple):
     keys: Tensor
     values: Tensor
 
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    def attend(self, query: Tensor, mask: Tensor, dropout: float) -> Tensor:
         """PyTorch gives zeros for a fully masked row (tests/model/test_attention.py holds it to that)."""
         return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask, dropout_p=dropout)
 
@@ -46,26 +45,12 @@ class TeachingKV(NamedTuple):
     keys: Tensor
     values: Tensor
 
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    def attend(self, query: Tensor, mask: Tensor, dropout: float) -> Tensor:
         if not query.requires_grad or query.device.type != "cpu":
             return KV(*self).attend(query, mask, dropout)
         scores = (query * query.shape[-1] ** -0.5) @ self.keys.transpose(-2, -1)
-        weights = torch.softmax(scores if mask is None else scores + mask, dim=-1)
+        weights = torch.softmax(scores + mask, dim=-1)
         return F.dropout(weights, dropout) @ self.values
-
-
-class PackedKV(NamedTuple):
-    """Concatenated K/V of several sequences, `[1, heads, tokens, head_dim]`; see `attend_packed`."""
-
-    keys: Tensor
-    values: Tensor
-    offsets: Tensor
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        assert mask is None
-        assert not dropout
-        tokens = [tensor[0].transpose(0, 1) for tensor in (query, self.keys, self.values)]
-        return attend_packed(tokens[0], tokens[1], tokens[2], self.offsets).transpose(0, 1)[None]
 
 
 class Cache(Protocol):
@@ -108,13 +93,3 @@ class TeachingCache:
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
         return scan(keep.masked_fill(self._starts[..., None], 0.0), new)
-
-
-class PackedSources:
-    """Encoder cache for concatenated sources; source s is `offsets[s]:offsets[s+1]`."""
-
-    def __init__(self, offsets: Tensor) -> None:
-        self._offsets = offsets
-
-    def update(self, layer: int, new: KV) -> PackedKV:
-        return PackedKV(*new, self._offsets)

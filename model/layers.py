@@ -135,7 +135,7 @@ class EncoderLayer(nn.Module):
         self.attention_residual = residual(config)
         self.feed_forward_residual = residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor | None, cache: Cache) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, cache: Cache) -> Tensor:
         states = self.attention_residual(states, lambda x: self.self_attention(x, mask, cache, 0))
         states = self.feed_forward_residual(states, self.feed_forward)
         return states
@@ -155,7 +155,7 @@ class SSRU(nn.Module):
         self.input = nn.Linear(config.d_model, config.d_model, bias=False)
         self.forget = nn.Linear(config.d_model, config.d_model)
 
-    def forward(self, states: Tensor, mask: Tensor | None, cache: DecoderCache, layer: int) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, cache: DecoderCache, layer: int) -> Tensor:
         """`states [batch, length, d_model]`; same shape back. `mask`, which only attention needs, is ignored."""
         forget = torch.sigmoid(self.forget(states).float())
         return F.relu(cache.recur(layer, forget, (1 - forget) * self.input(states))).to(states.dtype)
@@ -181,9 +181,9 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Tensor,
-        target_mask: Tensor | None,
+        target_mask: Tensor,
         source: KeyValueView,
-        source_mask: Tensor | None,
+        source_mask: Tensor,
         cache: DecoderCache,
     ) -> Tensor:
         states = self.self_attention_residual(states, lambda x: self.self_attention(x, target_mask, cache, self.layer))

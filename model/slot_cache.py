@@ -7,43 +7,20 @@ import contextlib
 import math
 import mmap
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from model.cache import KV, KeyValueView
+from model.cache import KV
 from model.config import ModelConfig
-from model.kernels import attend_slots, copy_slots
+from model.kernels import copy_slots
 from model.recurrence import PLACES, advance_slots
-
-_View = TypeVar("_View", bound=KeyValueView)
 
 
 class SlotKV(NamedTuple):
-    """The buffer of one layer, `[slots, heads, positions, head_dim]`, and the positions in it that each query sees.
-
-    A query of row r looks at the first `lengths[r, query]` positions of slot `slots[r, query]`.
-    """
-
-    keys: Tensor
-    values: Tensor
-    slots: Tensor
-    lengths: Tensor
-
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        assert mask is None
-        assert not dropout
-        queries = query.transpose(1, 2)
-        mixed = attend_slots(
-            queries.flatten(0, 1), self.keys, self.values, self.slots.flatten(), self.lengths.flatten()
-        )
-        return mixed.view_as(queries).transpose(1, 2)
-
-
-class PaddedKV(NamedTuple):
     """The buffer of one layer, `[slots, heads, positions, head_dim]`.
 
     Row r attends to the first `width` positions of `slots[r]` that its mask leaves visible. No shape depends on a
@@ -59,7 +36,7 @@ class PaddedKV(NamedTuple):
         """`[rows, heads, width, head_dim]` each."""
         return KV(self.keys[self.slots, :, : self.width], self.values[self.slots, :, : self.width])
 
-    def attend(self, query: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    def attend(self, query: Tensor, mask: Tensor, dropout: float) -> Tensor:
         return self.gathered().attend(query, mask, dropout)
 
 
@@ -87,8 +64,8 @@ class SlotCache:
     """The serving buffer, allocated once: keys and values of up to `slots` requests.
 
     Source K/V are written once per request. Self-attention K/V grow by one position a step; a recurrent layer has its
-    last states instead. A slot keeps the values of its last user: each query sees exactly the positions that its own
-    request wrote. Every number starts out finite, since hidden ones are multiplied by 0 where attention pads.
+    last states instead. A slot keeps the values of its last user: masks hide all positions but those that a query's own
+    request wrote. Every number starts out finite, since hidden ones are multiplied by 0.
     """
 
     def __init__(
@@ -121,13 +98,6 @@ class SlotCache:
         """Return the memory itself, `[layers, slots, heads, positions, width]` each, to read and write in place."""
         return {**self._target, "source_keys": self._source.keys, "source_values": self._source.values}
 
-    def write_source(self, slots: Sequence[int], lengths: Sequence[int], source: Sequence[KV]) -> None:
-        """Store what `Transformer.encode_packed` gave for sources of `lengths`, in their `slots`."""
-        for layer, new in enumerate(source):
-            for buffer, packed in zip(self._source, new, strict=True):
-                for slot, each in zip(slots, torch.split(packed[0], list(lengths), dim=1), strict=True):
-                    buffer[layer, slot, :, : each.shape[1]] = each
-
     def write_padded_source(self, slots: Tensor, source: Sequence[KV]) -> None:
         """Store what `Transformer.encode` gave, `[sources, heads, length, head_dim]`, padding included.
 
@@ -159,23 +129,13 @@ class SlotCache:
         for buffer in self._target.values():
             buffer[:, destinations, :, :positions] = buffer[:, origins, :, :positions]
 
-    def source(self, slots: Tensor, lengths: Tensor) -> list[SlotKV]:
-        """Return the source of each query, one `SlotKV` a layer; `slots` and `lengths` are `[rows, queries]`."""
-        return [SlotKV(keys, values, slots, lengths) for keys, values in zip(*self._source, strict=True)]
+    def source(self, slots: Tensor, width: int) -> list[SlotKV]:
+        """Return the source of each row, one `SlotKV` a layer; `slots [rows]`, no source longer than `width`."""
+        return [SlotKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
 
-    def rows(self, slots: Tensor, positions: Tensor) -> "SlotRows[SlotKV]":
-        """Return the cache of one decode call: queries at `positions`, in `slots`, both `[rows, queries]`."""
-        lengths = positions + 1
-        return SlotRows(self._target, slots, positions, lambda keys, values: SlotKV(keys, values, slots, lengths))
-
-    def padded_source(self, slots: Tensor, width: int) -> list[PaddedKV]:
-        """Return the source of each row, one `PaddedKV` a layer; `slots [rows]`, no source longer than `width`."""
-        return [PaddedKV(keys, values, slots, width) for keys, values in zip(*self._source, strict=True)]
-
-    def padded_rows(self, slots: Tensor, positions: Tensor, width: int) -> "SlotRows[PaddedKV]":
-        """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows, 1]`."""
-        own = slots[:, 0]
-        return SlotRows(self._target, slots, positions, lambda keys, values: PaddedKV(keys, values, own, width))
+    def rows(self, slots: Tensor, positions: Tensor, width: int) -> "SlotRows":
+        """Return the cache of one decode call: one query a row, all at `positions` below `width`; both `[rows]`."""
+        return SlotRows(self._target, slots, positions, width)
 
 
 def _untouched(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -197,34 +157,21 @@ def _no_memory(size: int, error: Exception) -> RuntimeError:
     return RuntimeError(f"no {size} bytes of memory for keys and values ({error}): fewer slots need less")
 
 
-class SlotRows(Generic[_View]):
-    """Some rows of a `SlotCache` at some positions, as the decoder's `Cache` for one call.
+class SlotRows:
+    """Some rows of a `SlotCache`, each at a position below `width`, as the decoder's `Cache` for one call."""
 
-    `view` makes what queries look at of a layer's keys and values.
-    """
-
-    def __init__(
-        self,
-        target: Mapping[str, Tensor],
-        slots: Tensor,
-        positions: Tensor,
-        view: Callable[[Tensor, Tensor], _View],
-    ) -> None:
+    def __init__(self, target: Mapping[str, Tensor], slots: Tensor, positions: Tensor, width: int) -> None:
         self._target = target
         self._slots = slots
         self._positions = positions
-        self._view = view
+        self._width = width
 
-    def update(self, layer: int, new: KV) -> _View:
+    def update(self, layer: int, new: KV) -> SlotKV:
         keys, values = self._target["target_keys"][layer], self._target["target_values"][layer]
-        # Index tensors around a slice put [rows, queries] first, hence the transpose of the new K/V.
-        keys[self._slots, :, self._positions] = new.keys.transpose(1, 2)
-        values[self._slots, :, self._positions] = new.values.transpose(1, 2)
-        return self._view(keys, values)
+        keys[self._slots, :, self._positions] = new.keys[:, :, 0]
+        values[self._slots, :, self._positions] = new.values[:, :, 0]
+        return SlotKV(keys, values, self._slots, self._width)
 
     def recur(self, layer: int, keep: Tensor, new: Tensor) -> Tensor:
         states = self._target["target_states"][layer, :, 0]
-        rows = advance_slots(
-            states, self._slots.flatten(), self._positions.flatten(), keep.flatten(0, 1), new.flatten(0, 1)
-        )
-        return rows.view_as(keep)
+        return advance_slots(states, self._slots, self._positions, keep[:, 0], new[:, 0])[:, None]

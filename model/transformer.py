@@ -1,7 +1,7 @@
 """The encoder-decoder transformer: `encode` once, `decode` a step at a time, `forward` to train.
 
 The decoder sees source K/V, never encoder states. No method reads a tensor's value or branches on
-one: apart from its `KeyValueView`, a decode step depends on shapes alone.
+one: a decode step depends on shapes alone.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import RelativeBias, combine_masks, look_ahead_mask, padding_mask, segment_mask
-from model.cache import KV, Cache, DecoderCache, KeyValueView, NoCache, PackedSources, TeachingCache, TeachingKV
+from model.cache import KV, Cache, DecoderCache, KeyValueView, NoCache, TeachingCache, TeachingKV
 from model.config import ModelConfig
 from model.layers import DecoderLayer, EncoderLayer, Input, final_norm
 
@@ -68,29 +68,25 @@ class Transformer(nn.Module):
 
         `source_mask` is a padding mask `[batch, 1, 1, source]`.
         """
-        return self._encode(source_ids, _positions_of(source_ids), source_mask, NoCache())
+        return self._encode(source_ids, _positions_of(source_ids), source_mask)
 
-    def encode_packed(self, source_ids: Tensor, positions: Tensor, offsets: Tensor) -> list[KV]:
-        """Encode without padding: all sources in one row, source s from `offsets[s]` to `offsets[s + 1]`.
+    def encode_segments(self, source_ids: Tensor, positions: Tensor, mask: Tensor) -> list[KV]:
+        """Encode without padding: all sources in one row, which `mask [1, 1, tokens, tokens]` tells apart.
 
         `source_ids` and `positions` (each source's begin at 0) are `[1, tokens]`; so are the K/V's positions.
         """
-        return self._encode(source_ids, positions, None, PackedSources(offsets))
-
-    def encode_segments(self, source_ids: Tensor, positions: Tensor, mask: Tensor) -> list[KV]:
-        """Encode as `encode_packed` does, where `mask [1, 1, tokens, tokens]` tells the sources apart."""
         assert self.source_bias is None, "its keys would have to be at positions 0, 1, 2, ..."
-        return self._encode(source_ids, positions, mask, NoCache())
+        return self._encode(source_ids, positions, mask)
 
-    def _encode(self, source_ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
+    def _encode(self, source_ids: Tensor, positions: Tensor, mask: Tensor) -> list[KV]:
         states = self._source_states(source_ids, positions)
-        return self._encode_states(states, _biased(mask, self.source_bias, positions), cache)
+        return self._encode_states(states, _biased(mask, self.source_bias, positions), NoCache())
 
     def _source_states(self, ids: Tensor, positions: Tensor) -> Tensor:
         states: Tensor = self.source_input((self.source_embedding or self.embedding)(ids), positions)
         return states
 
-    def _encode_states(self, states: Tensor, mask: Tensor | None, cache: Cache) -> list[KV]:
+    def _encode_states(self, states: Tensor, mask: Tensor, cache: Cache) -> list[KV]:
         for layer in self.encoder:
             states = layer(states, mask, cache)
         states = self.encoder_norm(states)
@@ -100,16 +96,15 @@ class Transformer(nn.Module):
         self,
         target_ids: Tensor,
         positions: Tensor,
-        target_mask: Tensor | None,
+        target_mask: Tensor,
         source: Sequence[KeyValueView],
-        source_mask: Tensor | None,
+        source_mask: Tensor,
         cache: DecoderCache,
     ) -> Tensor:
         """Next-token logits `[batch, length, vocab]` after each of `target_ids [batch, length]`.
 
         `positions [batch, length]` are the ids' own; `target_mask [batch, 1, length, keys]` covers all
-        the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them. Masks
-        are None where `cache` and `source` are rows of a `SlotCache`, which know the positions that each query may see.
+        the keys that `cache` returns; `source` and `source_mask` are as `encode` gave and took them.
         """
         target_mask = _biased(target_mask, self.target_bias, positions)
         states = self.target_input(self.embedding(target_ids), positions)
@@ -119,9 +114,9 @@ class Transformer(nn.Module):
     def _decode(
         self,
         states: Tensor,
-        target_mask: Tensor | None,
+        target_mask: Tensor,
         source: Sequence[KeyValueView],
-        source_mask: Tensor | None,
+        source_mask: Tensor,
         cache: DecoderCache,
     ) -> Tensor:
         for layer, layer_source in zip(self._decoder_layers(), source, strict=True):
@@ -174,10 +169,9 @@ class Transformer(nn.Module):
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
 
-def _biased(mask: Tensor | None, bias: RelativeBias | None, positions: Tensor) -> Tensor | None:
+def _biased(mask: Tensor, bias: RelativeBias | None, positions: Tensor) -> Tensor:
     if bias is None:
         return mask
-    assert mask is not None, "relative positions need a mask: neither packed sources nor slots"
     biased: Tensor = bias(mask, positions)
     return biased
 

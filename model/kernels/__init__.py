@@ -1,9 +1,8 @@
-"""Operators that PyTorch has no fast version of, above all attention without padding: in C++, else in PyTorch.
+"""Operators that PyTorch has no fast version of: in C++, else in PyTorch.
 
 The wheel brings the operators compiled; a checkout compiles them at first use into the user's cache. Where there is no
-compiler, the functions here do the same in PyTorch, with the same result apart from rounding; attention then pads, and
-needs finite numbers in all of the buffer. `load` returns which. For inference: there are no gradients. With the
-operators comes the int8 transformer of model/cpp_transformer.py.
+compiler, the functions here do the same in PyTorch, with the same result apart from rounding. `load` returns which. For
+inference: there are no gradients. With the operators comes the int8 transformer of model/cpp_transformer.py.
 """
 
 import functools
@@ -15,8 +14,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
 from model import topk
 from model.kernels import library
@@ -75,43 +72,6 @@ def serves(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and load()
 
 
-def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor) -> Tensor:
-    """Attention of one query a row over the first `lengths` positions of its slot.
-
-    `query [rows, heads, head_dim]`; `keys`, `values [slots, heads, positions, head_dim]`; `slots [rows]` and
-    `lengths [rows]` in int64, each length at least 1. Returns the shape of `query`.
-    """
-    if serves(query):
-        return library.attend_slots(query.contiguous(), keys, values, slots, lengths)
-    width = int(lengths.max())
-    mask = _padding(lengths, width, query.dtype)
-    # While the queue is full there are no holes among the slots: then nothing is copied.
-    dense = torch.equal(slots, torch.arange(len(slots), device=slots.device))
-    chosen = slice(0, len(slots)) if dense else slots
-    rows = F.scaled_dot_product_attention(
-        query[:, :, None], keys[chosen, :, :width], values[chosen, :, :width], attn_mask=mask
-    )
-    return rows[:, :, 0]
-
-
-def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
-    """Attention within sequences that stand one after the other, each query over all of its own sequence.
-
-    `query`, `keys`, `values [tokens, heads, head_dim]`; sequence s is tokens `offsets[s]` to `offsets[s + 1]`.
-    """
-    if serves(query):
-        packed = (query.contiguous(), keys.contiguous(), values.contiguous())
-        return library.attend_packed(*packed, offsets)
-    lengths = offsets.diff()
-    padded = [
-        pad_sequence(list(torch.split(tensor, lengths.tolist())), batch_first=True).transpose(1, 2)
-        for tensor in (query, keys, values)
-    ]
-    mask = _padding(lengths, padded[0].shape[2], query.dtype)
-    rows = F.scaled_dot_product_attention(padded[0], padded[1], padded[2], attn_mask=mask).transpose(1, 2)
-    return torch.cat([row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)])
-
-
 def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> Extensions:
     """Return the `count` best extensions of each beam; beams have `sizes` rows, one beam after the other.
 
@@ -135,8 +95,3 @@ def copy_slots(buffer: Tensor, copies: Tensor) -> None:
         return
     for origin, destination, positions in copies.tolist():
         buffer[:, destination, :, :positions] = buffer[:, origin, :, :positions]
-
-
-def _padding(lengths: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    hidden = torch.arange(width, device=lengths.device) >= lengths[:, None]
-    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)[:, None, None]

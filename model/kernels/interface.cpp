@@ -1,8 +1,6 @@
-// The library's C interface, which model/kernels/library.py calls: operators over rows of different length, without
-// padding, in float32, and the int8 transformer.
-//
-// A row's result depends on that row alone and is summed in the same order in any batch: the same bits alone and among
-// others. Keys and values are read where the cache keeps them; nothing is gathered first.
+// The library's C interface, which model/kernels/library.py calls: operators over rows of logits, and the int8
+// transformer. A row's result depends on that row alone and is summed in the same order in any batch: the same bits alone
+// and among others.
 //
 // Arrays are contiguous and stay the caller's. Each function returns -1 where it fails; `dragoman_error` has the reason.
 // `threads` is the number that the process has for one call (`set_threads`).
@@ -15,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "attention.h"
 #include "beams.h"
 #include "checks.h"
 #include "compute.h"
@@ -80,63 +77,6 @@ EXPORTED int64_t dragoman_usable_threads(int64_t threads) {
   return usable_threads();
 }
 
-// The function GOMP_parallel of PyTorch's OpenMP library, for the operators below.
-EXPORTED void dragoman_use_openmp(Parallel parallel) { use_openmp(parallel); }
-
-// query [rows, heads, head_dim]; keys, values [slots, heads, positions, head_dim]; slot_of, lengths [rows] -> out as query
-EXPORTED int64_t dragoman_attend_slots(const float* query, const float* keys, const float* values,
-                                       const int64_t* slot_of, const int64_t* lengths, int64_t rows, int64_t slots,
-                                       int64_t heads, int64_t positions, int64_t head_dim, float* out, int64_t threads) {
-  return caught([&] {
-    for (int64_t row = 0; row < rows; ++row)
-      require(0 <= slot_of[row] && slot_of[row] < slots && 0 < lengths[row] && lengths[row] <= positions,
-              "attend_slots: row ", row, " looks at ", lengths[row], " positions of slot ", slot_of[row]);
-    set_threads(threads);
-    in_parts(rows * heads, 16, [&](int64_t begin, int64_t end) {
-      Attention<float> attention(positions, head_dim, head_dim, 1 / std::sqrt(static_cast<float>(head_dim)));
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = i / heads, start = (slot_of[row] * heads + i % heads) * positions * head_dim;
-        attention.add({query + i * head_dim, keys + start, values + start, out + i * head_dim}, lengths[row]);
-      }
-      attention.finish();
-    }, run_in_openmp);
-    return 0;
-  });
-}
-
-// query, keys, values [tokens, heads, head_dim]: sequence s is tokens offsets[s]..offsets[s + 1], offsets [sequences + 1]
-EXPORTED int64_t dragoman_attend_packed(const float* query, const float* keys, const float* values,
-                                        const int64_t* offsets, int64_t tokens, int64_t sequences, int64_t heads,
-                                        int64_t head_dim, float* out, int64_t threads) {
-  return caught([&] {
-    require(sequences >= 0 && offsets[0] == 0 && offsets[sequences] == tokens,
-            "attend_packed: offsets do not cover the ", tokens, " tokens");
-    for (int64_t s = 0; s < sequences; ++s)
-      require(offsets[s] <= offsets[s + 1], "attend_packed: offsets go back at sequence ", s);
-    std::vector<int64_t> sequence_of(tokens);
-    int64_t longest = 0;
-    for (int64_t s = 0; s < sequences; ++s) {
-      std::fill(sequence_of.begin() + offsets[s], sequence_of.begin() + offsets[s + 1], s);
-      longest = std::max(longest, offsets[s + 1] - offsets[s]);
-    }
-    const int64_t width = heads * head_dim;
-    set_threads(threads);
-    // A head at a time over a sequence's queries: its keys and values stay in the cache of the core.
-    in_parts(heads * tokens, 64, [&](int64_t begin, int64_t end) {
-      Attention<float> attention(longest, width, head_dim, 1 / std::sqrt(static_cast<float>(head_dim)));
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t head = i / tokens, token = i % tokens;
-        const int64_t first = offsets[sequence_of[token]], length = offsets[sequence_of[token] + 1] - first;
-        const int64_t start = first * width + head * head_dim;
-        const int64_t place = token * width + head * head_dim;
-        attention.add({query + place, keys + start, values + start, out + place}, length);
-      }
-      attention.finish();
-    }, run_in_openmp);
-    return 0;
-  });
-}
-
 // logits [rows, vocab], totals [rows], sizes [beams] of the beams that stand together -> parents (rows within the beam),
 // tokens, log-probabilities, sums [beams, count]
 EXPORTED int64_t dragoman_best_extensions(const float* logits, const float* totals, const int64_t* sizes, int64_t rows,
@@ -166,7 +106,7 @@ EXPORTED int64_t dragoman_best_extensions(const float* logits, const float* tota
         }
         table.write(beam, best.best());
       }
-    }, run_in_openmp);
+    });
     return 0;
   });
 }
@@ -185,7 +125,7 @@ EXPORTED int64_t dragoman_sample(const float* logits, const float* temperatures,
         tokens[row] = choice.token;
         logprobs[row] = choice.logprob;
       }
-    }, run_in_openmp);
+    });
     return 0;
   });
 }

@@ -5,7 +5,6 @@ here, numbers there. Every call raises RuntimeError where it fails.
 """
 
 import ctypes
-import re
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int64, c_void_p
 from pathlib import Path
@@ -84,9 +83,6 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "choose_variant": (_N, [c_char_p]),
     "lend_threads": (_N, [_A, _N, _N, _N]),
     "usable_threads": (_N, [_N]),
-    "use_openmp": (None, [_A]),
-    "attend_slots": (_N, [_A] * 5 + [_N] * 5 + [_A, _N]),
-    "attend_packed": (_N, [_A] * 4 + [_N] * 4 + [_A, _N]),
     "best_extensions": (_N, [_A] * 3 + [_N] * 4 + [_A] * 4 + [_N]),
     "sample": (_N, [_A] * 5 + [_N] * 2 + [_A] * 2 + [_N]),
     "copy_slots": (_N, [POINTER(Buffer), _A, _N]),
@@ -111,19 +107,6 @@ def load(path: Path) -> None:
         function = library[f"dragoman_{name}"]
         function.restype, function.argtypes = result, arguments
         _loaded[name] = function
-    _loaded["use_openmp"](_openmp())
-
-
-def _openmp() -> Any:
-    """Return GOMP_parallel of the OpenMP library that PyTorch has loaded; None where that cannot be found out."""
-    try:
-        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    paths = {line.split(maxsplit=5)[-1] for line in lines if "omp" in line}
-    found = sorted((each for each in paths if re.search(r"/lib[gi]?omp\b", each)), key=lambda each: "torch" not in each)
-    function = getattr(ctypes.CDLL(found[0]), "GOMP_parallel", None) if found else None
-    return ctypes.cast(function, c_void_p) if function is not None else None
 
 
 def call(name: str, *arguments: Any) -> int:
@@ -162,44 +145,6 @@ def lend_threads(idle_since: Tensor, own: int, threads: int) -> None:
 def usable_threads() -> int:
     """Return how many threads a call would use now, lent ones among them."""
     return call("usable_threads", torch.get_num_threads())
-
-
-def attend_slots(query: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor) -> Tensor:
-    rows, heads, head_dim = query.shape
-    count, _, positions, _ = keys.shape
-    if keys.shape != (count, heads, positions, head_dim):
-        raise RuntimeError("attend_slots: shapes do not match")
-    size = count * heads * positions * head_dim
-    out = torch.empty_like(query)
-    call(
-        "attend_slots",
-        pointer(query, torch.float32, rows * heads * head_dim, "attend_slots: query"),
-        pointer(keys, torch.float32, size, "attend_slots: keys"),
-        pointer(values, torch.float32, size, "attend_slots: values"),
-        pointer(slots, torch.int64, rows, "attend_slots: slots"),
-        pointer(lengths, torch.int64, rows, "attend_slots: lengths"),
-        *(rows, count, heads, positions, head_dim),
-        out.data_ptr(),
-        torch.get_num_threads(),
-    )
-    return out
-
-
-def attend_packed(query: Tensor, keys: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
-    tokens, heads, head_dim = query.shape
-    size = tokens * heads * head_dim
-    out = torch.empty_like(query)
-    call(
-        "attend_packed",
-        pointer(query, torch.float32, size, "attend_packed: query"),
-        pointer(keys, torch.float32, size, "attend_packed: keys"),
-        pointer(values, torch.float32, size, "attend_packed: values"),
-        pointer(offsets, torch.int64, len(offsets), "attend_packed: offsets"),
-        *(tokens, len(offsets) - 1, heads, head_dim),
-        out.data_ptr(),
-        torch.get_num_threads(),
-    )
-    return out
 
 
 def best_extensions(logits: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> tuple[Tensor, ...]:

@@ -34,7 +34,6 @@ constexpr std::chrono::milliseconds kPause{20};
 using Clock = std::chrono::steady_clock;
 
 std::atomic<int64_t> own_threads{1};
-Parallel openmp = nullptr;
 
 void pause() {
 #if defined(__x86_64__)
@@ -220,33 +219,6 @@ void run_parts(int64_t count, int64_t least, Body body, const void* context) {
   if (parts > threads) parts -= parts % threads;  // or some would wait for the others' last ones
   if (parts < 2 || !Helpers::instance().run(count, (count + parts - 1) / parts, threads, body, context))
     body(context, 0, count);
-}
-
-void use_openmp(Parallel parallel) { openmp = parallel; }
-
-void run_in_openmp(int64_t count, int64_t least, Body body, const void* context) {
-  if (!openmp) return run_parts(count, least, body, context);
-  const int64_t threads = std::min(own_threads.load(), (count + least - 1) / least);
-  if (threads < 2) return count > 0 ? body(context, 0, count) : void();
-  struct Job {
-    Body body;
-    const void* context;
-    int64_t count, part;
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure{};
-    std::once_flag failed{};
-  } job{body, context, count, (count + threads - 1) / threads};
-  const auto take_part = [](void* of) {
-    Job& own = *static_cast<Job*>(of);
-    const int64_t begin = own.next.fetch_add(own.part);
-    try {
-      if (begin < own.count) own.body(own.context, begin, std::min(begin + own.part, own.count));
-    } catch (...) {
-      std::call_once(own.failed, [&] { own.failure = std::current_exception(); });
-    }
-  };
-  openmp(take_part, &job, threads, 0);
-  if (job.failure) std::rethrow_exception(job.failure);
 }
 
 }  // namespace dragoman

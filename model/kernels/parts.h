@@ -24,18 +24,12 @@ int64_t usable_threads();
 // thrown, after all parts. A body must not call this function.
 void run_parts(int64_t count, int64_t least, Body body, const void* context);
 
-// The same for operators between PyTorch's own products, in PyTorch's threads: others would be in the way of these.
-// `parallel` is the function GOMP_parallel of PyTorch's OpenMP library; without it `run_parts` is called.
-using Parallel = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
-void use_openmp(Parallel parallel);
-void run_in_openmp(int64_t count, int64_t least, Body body, const void* context);
-
 template <class Function>
-void in_parts(int64_t count, int64_t least, const Function& function, decltype(run_parts)* run = run_parts) {
+void in_parts(int64_t count, int64_t least, const Function& function) {
   const Body body = [](const void* context, int64_t begin, int64_t end) {
     (*static_cast<const Function*>(context))(begin, end);
   };
-  run(count, least, body, &function);
+  run_parts(count, least, body, &function);
 }
 
 }  // namespace dragoman

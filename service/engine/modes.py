@@ -65,21 +65,12 @@ def _fp32(model: Transformer, slots: int, max_length: int, shortlist: Shortlist 
     kernels.load()  # may compile: before the engine reports that it is ready
     if PrepackedLinear.is_available():
         replace_linears(model, PrepackedLinear)
-    return _in_pytorch(model, slots, max_length, shortlist)
-
-
-def _in_pytorch(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
-    if model.config.positions != "relative":
-        return EagerRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
-    # These positions are part of a mask: there is one where shapes are fixed.
-    return _with_fixed_shapes(model, slots, max_length, shortlist)
+    return EagerRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
 
 
 def _with_fixed_shapes(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:
     if shortlist is not None:
-        raise RuntimeError(
-            "shortlist: only the modes int8 and fp32 on a CPU use one, and models without relative positions"
-        )
+        raise RuntimeError("shortlist: only the modes int8 and fp32 on a CPU use one")
     return CudaGraphRunner(model, slots=slots, max_length=max_length)
 
 
@@ -91,7 +82,7 @@ def _int8(model: Transformer, slots: int, max_length: int, shortlist: Shortlist 
     else:
         logger.warning("int8 in PyTorch, which is slower: the C++ engine does not know this kind of transformer")
     replace_linears(model, Int8Linear)
-    return _in_pytorch(model, slots, max_length, shortlist)
+    return EagerRunner(model, slots=slots, max_length=max_length, shortlist=shortlist)
 
 
 def _captured(model: Transformer, slots: int, max_length: int, shortlist: Shortlist | None) -> Runner:

@@ -5,14 +5,15 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from model.cache import KeyValueView
+from model.attention import padding_mask, segment_mask
 from model.cpp_transformer import KV_DTYPE, CppTransformer
 from model.decode_step import with_samples
-from model.inspection import InspectedCache, InspectedKV
 from model.sampling import greedy
 from model.shortlist import ALL_WORDS, Shortlist
 from model.slot_cache import SlotCache
+from model.slot_decoder import Width, decode
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 
@@ -54,8 +55,16 @@ class EagerRunner:
 
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
-        source = self._model.encode_packed(sources.ids, sources.positions, sources.offsets)
-        self._cache.write_source(sources.slots, sources.lengths, source)
+        lengths, slots = torch.tensor([sources.lengths, sources.slots])
+        if self._model.config.positions == "relative":
+            ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
+            encoded = self._model.encode(ids, padding_mask(lengths, ids.shape[1]))
+            self._cache.write_padded_source(slots, encoded)
+        else:
+            numbers = torch.arange(len(lengths)).repeat_interleave(lengths)
+            mask = segment_mask(numbers[None], numbers[None])
+            encoded = self._model.encode_segments(sources.ids, sources.positions, mask)
+            self._cache.write_source_tokens(slots[numbers], sources.positions[0], encoded)
         if self._shortlist is not None:
             vocab_size = self._allowed.shape[1]
             allowed = self._shortlist.allowed(sources.ids[0], sources.lengths, sources.required, vocab_size)
@@ -65,25 +74,16 @@ class EagerRunner:
     def decode(self, batch: StepBatch) -> StepScores:
         self._cache.copy_target(batch.copies)
         queries, outputs = batch.queries, batch.outputs
-        positions = queries.positions[:, None]
         alignment: list[Tensor] = []
-        *sources, last = self._cache.source(queries.source_slots[:, None], queries.source_lengths[:, None])
-        last_view: KeyValueView = last
-        if outputs.alignment:
-            # The last layer's: in the embedded model it points better than the first layer, to words that are spelled
-            # alike in a sentence and its translation.
-            last_view = InspectedKV(last, alignment.append, outputs.alignment)
-        rows = self._cache.rows(queries.slots[:, None], positions)
         layers: list[Tensor] = []
-        inspected = InspectedCache(rows, lambda _, weights: layers.append(weights), outputs.self_attention)
-        logits = self._model.decode(
-            queries.tokens[:, None],
-            positions,
-            None,
-            [*sources, last_view],
-            None,
-            inspected if outputs.self_attention else rows,
-        )[:, -1].float()
+        logits = decode(
+            self._model,
+            self._cache,
+            queries,
+            Width(int(queries.source_lengths.max()), int(queries.positions.max()) + 1),
+            alignment.append if outputs.alignment else None,
+            (lambda _, weights: layers.append(weights[outputs.self_attention])) if outputs.self_attention else None,
+        ).float()
         if self._shortlist is not None:
             logits = logits.masked_fill(~self._allowed[queries.source_slots], -math.inf)
         best = with_samples(greedy(logits), logits, queries.positions, batch.plain)
@@ -95,7 +95,7 @@ class EagerRunner:
             best.tokens[None],
             best.logprobs[None],
             logits[outputs.logits],
-            alignment[0] if alignment else None,
+            alignment[0][outputs.alignment] if alignment else None,
             self_attention,
             extensions_of(batch, logits[batch.beam_rows]),
             torch.ones_like(batch.plain.rooms),

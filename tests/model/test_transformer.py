@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import padding_mask
+from model.attention import padding_mask, segment_mask
 from model.config import DecoderMemory, ModelConfig, NormOrder
+from model.decode_step import Queries
 from model.slot_cache import SlotCache
+from model.slot_decoder import Width, decode
 from model.transformer import Rows, Transformer
 from tests.conftest import random_model
 
@@ -47,11 +49,11 @@ def test_a_source_of_padding_alone_gives_no_nan(model: Transformer, device: torc
 
 
 def _packed(sources: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids and positions `[1, tokens]`, and offsets, of sources one after the other."""
+    """Ids and positions, `[1, tokens]`, of sources one after the other, and the mask that tells them apart."""
     device = sources[0].device
-    lengths = torch.tensor([0, *map(len, sources)], device=device)
+    numbers = torch.cat([torch.full_like(source, number) for number, source in enumerate(sources)])[None]
     positions = torch.cat([torch.arange(len(source), device=device) for source in sources])
-    return torch.cat(sources)[None], positions[None], lengths.cumsum(0)
+    return torch.cat(sources)[None], positions[None], segment_mask(numbers, numbers)
 
 
 def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slots: list[int]) -> SlotCache:
@@ -59,7 +61,9 @@ def _cached(model: Transformer, config: ModelConfig, sources: list[Tensor], slot
     cache = SlotCache(config, slots=4, max_source_length=9, max_target_length=9, device=sources[0].device)
     for buffer in cache.buffers().values():
         buffer.normal_()
-    cache.write_source(slots, [len(source) for source in sources], model.encode_packed(*_packed(sources)))
+    packed = _packed(sources)
+    own = torch.tensor([slot for slot, source in zip(slots, sources, strict=True) for _ in source])
+    cache.write_source_tokens(own.to(packed[1].device), packed[1][0], model.encode_segments(*packed))
     return cache
 
 
@@ -68,7 +72,7 @@ def test_packed_sources_are_encoded_as_padded_ones(model: Transformer, config: M
     lengths = [7, 1, 4]
     with torch.inference_mode():
         padded = model.encode(source, padding_mask(torch.tensor(lengths, device=source.device), 7))
-        packed = model.encode_packed(*_packed([row[:length] for row, length in zip(source, lengths, strict=True)]))
+        packed = model.encode_segments(*_packed([row[:length] for row, length in zip(source, lengths, strict=True)]))
     for ours, theirs in zip(packed, padded, strict=True):
         for one_behind_the_other, batch in zip(ours, theirs, strict=True):
             for row, piece in enumerate(torch.split(one_behind_the_other[0], lengths, dim=1)):
@@ -93,17 +97,14 @@ def test_a_step_at_a_time_equals_the_full_forward_pass(
         cache = _cached(model, config, sources, slots)
         for step in range(9 + 5):
             rows = [row for row in range(3) if 0 <= step - started[row] < 9]
-            positions = torch.tensor([[step - started[row]] for row in rows], device=device)
-            in_slots = torch.tensor([[slots[row]] for row in rows], device=device)
-            logits = model.decode(
-                torch.stack([inputs[row, step - started[row]] for row in rows])[:, None],
-                positions,
-                None,
-                cache.source(in_slots, torch.tensor([[lengths[row]] for row in rows], device=device)),
-                None,
-                cache.rows(in_slots, positions),
+            positions, in_slots, own_lengths = (
+                torch.tensor(each, device=device)
+                for each in zip(*((step - started[row], slots[row], lengths[row]) for row in rows), strict=True)
             )
-            for row, result in zip(rows, logits[:, 0], strict=True):
+            tokens = torch.stack([inputs[row, step - started[row]] for row in rows])
+            queries = Queries(tokens, positions, in_slots, in_slots, own_lengths)
+            logits = decode(model, cache, queries, Width(7, 9))
+            for row, result in zip(rows, logits, strict=True):
                 torch.testing.assert_close(result, full[row, step - started[row]], rtol=1e-4, atol=1e-4)
 
 
@@ -113,17 +114,11 @@ def test_several_positions_in_one_call_equal_one_at_a_time(model: Transformer, c
     source, target = _ids(1, 6, device), _ids(1, 5, device, seed=2)
     with torch.inference_mode():
         cache = _cached(model, config, list(source), [1])
-        positions = torch.arange(5, device=device)[None]
+        positions = torch.arange(5, device=device)
         slots = torch.ones_like(positions)
-        logits = model.decode(
-            model.shift_right(target),
-            positions,
-            None,
-            cache.source(slots, torch.full_like(positions, 6)),
-            None,
-            cache.rows(slots, positions),
-        )
-        torch.testing.assert_close(logits, model(source, target), rtol=1e-4, atol=1e-4)
+        queries = Queries(model.shift_right(target)[0], positions, slots, slots, torch.full_like(positions, 6))
+        logits = decode(model, cache, queries, Width(6, 5))
+        torch.testing.assert_close(logits, model(source, target)[0], rtol=1e-4, atol=1e-4)
 
 
 def _packed_rows(rows: list[list[Tensor]], length: int) -> Rows:

@@ -11,11 +11,12 @@ from typing import Final, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from model.attention import look_ahead_mask, padding_mask, segment_mask
+from model.attention import segment_mask
 from model.config import ModelConfig
-from model.inspection import InspectedCache, InspectedKV
+from model.decode_step import Queries
 from model.sampling import Sampled, SamplingParameters, noise_states, peak, sample
 from model.slot_cache import SlotCache
+from model.slot_decoder import Width, decode
 from model.transformer import Transformer
 
 INPUTS: Final = 8
@@ -122,28 +123,19 @@ class StaticDecodeStep:
     def __call__(self) -> None:
         """Read `buffers.inputs`, write all else there, and the rows' K/V; attention weights only if requested."""
         buffers = self.buffers
-        buffers.logits.copy_(self._decode()[:, -1])
+        logits = decode(
+            self._model,
+            self._cache,
+            Queries(*buffers.inputs[: len(Queries._fields)]),
+            Width(self._width, self._width),
+            self._keep_alignment if self._with_alignment else None,
+            self._keep_self_attention if self._self_attention is not None else None,
+        )
+        buffers.logits.copy_(logits)
         chosen = self._choose()
         buffers.tokens.copy_(chosen.tokens)
         buffers.logprobs.copy_(chosen.logprobs)
         self._continue(chosen.tokens)
-
-    def _decode(self) -> Tensor:
-        tokens, positions, slots, source_slots, source_lengths, *_ = self.buffers.inputs
-        width = self._width
-        positions, slots, dtype = positions[:, None], slots[:, None], self._model.embedding.weight.dtype
-        *sources, last = self._cache.padded_source(source_slots, width)
-        last_view = InspectedKV(last, self._keep_alignment) if self._with_alignment else last
-        own = self._cache.padded_rows(slots, positions, width)
-        cache = own if self._self_attention is None else InspectedCache(own, self._keep_self_attention)
-        return self._model.decode(
-            tokens[:, None],
-            positions,
-            look_ahead_mask(positions, width, dtype),
-            [*sources, last_view],
-            padding_mask(source_lengths, width, dtype),
-            cache,
-        )
 
     def _choose(self) -> Sampled:
         buffers = self.buffers

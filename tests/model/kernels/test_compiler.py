@@ -167,3 +167,17 @@ def test_someone_else_s_private_directory_is_refused(monkeypatch: pytest.MonkeyP
     (tmp_path / "link").symlink_to(tmp_path / "others")
     with pytest.raises(PermissionError, match="is a link"):
         build(tmp_path / "link", private=True)
+
+
+def test_without_a_compiler_there_is_a_warning_and_the_fallback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path)
+    monkeypatch.setattr(kernels, "file_name", lambda: "none.so")
+    kernels.load.cache_clear()
+    try:
+        assert not kernels.load()
+    finally:
+        kernels.load.cache_clear()
+    assert "6 to 14 times slower: there is no C++ compiler; install g++" in caplog.text
