@@ -1,15 +1,31 @@
-"""The decoder over rows of a `SlotCache`, in PyTorch."""
+"""The encoder and the decoder over slots of a `SlotCache`, in PyTorch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from model.attention import look_ahead_mask, padding_mask
+from model.attention import look_ahead_mask, padding_mask, segment_mask
 from model.decode_step import Queries
 from model.inspection import InspectedCache, InspectedKV
 from model.slot_cache import SlotCache
 from model.transformer import Transformer
+
+
+def encode(
+    model: Transformer, cache: SlotCache, ids: Tensor, positions: Tensor, lengths: Sequence[int], slots: Sequence[int]
+) -> None:
+    """Encode sources that stand one after the other into their slots; `ids` and `positions` are `[1, tokens]`."""
+    sizes, places = torch.tensor([lengths, slots])
+    if model.config.positions == "relative":
+        padded = pad_sequence(list(torch.split(ids[0], list(lengths))), batch_first=True)
+        cache.write_padded_source(places, model.encode(padded, padding_mask(sizes, padded.shape[1])))
+        return
+    numbers = torch.arange(len(sizes)).repeat_interleave(sizes)
+    encoded = model.encode_segments(ids, positions, segment_mask(numbers[None], numbers[None]))
+    cache.write_source_tokens(places[numbers], positions[0], encoded)
 
 
 class Width(NamedTuple):

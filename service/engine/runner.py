@@ -5,15 +5,13 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
-from model.attention import padding_mask, segment_mask
 from model.cpp_transformer import KV_DTYPE, CppTransformer
 from model.decode_step import with_samples
 from model.sampling import greedy
 from model.shortlist import ALL_WORDS, Shortlist
 from model.slot_cache import SlotCache
-from model.slot_decoder import Width, decode
+from model.slot_decoder import Width, decode, encode
 from model.transformer import Transformer
 from service.engine.batching import SourceBatch, StepBatch, StepScores, extensions_of
 
@@ -55,16 +53,7 @@ class EagerRunner:
 
     @torch.inference_mode()
     def prefill(self, sources: SourceBatch) -> None:
-        lengths, slots = torch.tensor([sources.lengths, sources.slots])
-        if self._model.config.positions == "relative":
-            ids = pad_sequence(list(torch.split(sources.ids[0], sources.lengths)), batch_first=True)
-            encoded = self._model.encode(ids, padding_mask(lengths, ids.shape[1]))
-            self._cache.write_padded_source(slots, encoded)
-        else:
-            numbers = torch.arange(len(lengths)).repeat_interleave(lengths)
-            mask = segment_mask(numbers[None], numbers[None])
-            encoded = self._model.encode_segments(sources.ids, sources.positions, mask)
-            self._cache.write_source_tokens(slots[numbers], sources.positions[0], encoded)
+        encode(self._model, self._cache, sources.ids, sources.positions, sources.lengths, sources.slots)
         if self._shortlist is not None:
             vocab_size = self._allowed.shape[1]
             allowed = self._shortlist.allowed(sources.ids[0], sources.lengths, sources.required, vocab_size)
