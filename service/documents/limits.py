@@ -18,6 +18,8 @@ class DocumentLimits:
     max_paragraphs: int = 100_000
     max_paragraph_characters: int = 40_000
     """Characters of a paragraph with its tags, fewer than the limit of a request."""
+    max_pieces: int = 2_000_000
+    """Paragraphs, and the pieces of text between them."""
     max_processor_seconds: int = 60
     """Processor time for reading and writing, without the translation."""
     max_memory_bytes: int = 400_000_000
@@ -34,14 +36,17 @@ class Count:
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
+        self.pieces = 0
         self.paragraphs = 0
         self.characters = 0
         self.sample = ""
         """HTML from the beginning of the document, to detect its language."""
 
     def add(self, piece: Piece) -> None:
-        """Count the paragraphs in a piece. Raises `TooLong`."""
+        """Count a piece, and the paragraphs in it. Raises `TooLong`."""
         limits = self._limits
+        self.pieces += 1
+        _check(self.pieces, limits.max_pieces, "pieces of text")
         for paragraph in paragraphs([piece]):
             self.paragraphs += 1
             self.characters += paragraph.characters
