@@ -120,7 +120,9 @@ async def test_both_models_of_a_pivot_are_spared(start_server: StartServer, tmp_
     assert (before["hits"], before["misses"], after["hits"], after["misses"]) == (1, 2, 4, 2)
 
 
-@pytest.mark.parametrize("options", [{}, {"beam_size": 3}], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"beam_size": 3}, marks=pytest.mark.slow)], ids=["greedy", "beam"]
+)
 async def test_an_engine_dies_under_shared_decodes(cached: Server, server: Server, options: dict[str, Any]) -> None:
     """Each reader gets every event once, those that had begun and those that come later."""
     # So many that the engine cannot have decoded them all before it is looked at.
@@ -184,6 +186,7 @@ async def test_a_replay_that_nobody_reads_is_closed(start_server: StartServer) -
             assert _counts(server)["generated"] == before["generated"]
 
 
+@pytest.mark.slow
 async def test_the_limit_is_kept(start_server: StartServer) -> None:
     with start_server("--cache-mb", "1") as server:
         async with server.client() as client:

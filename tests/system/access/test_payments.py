@@ -14,7 +14,7 @@ from service.access.key_store import KeyLimits, KeyStore
 from tests.service.documents.conftest import FILES
 from tests.system.access.conftest import REQUEST, TEXT, KeyedServer
 from tests.system.conftest import Server, StartServer
-from tests.system.sentences import LONG_TEXT
+from tests.system.sentences import LONG_TEXT, SENTENCES
 
 
 def _resuming(events: str) -> dict[str, str]:
@@ -179,8 +179,9 @@ def test_after_kill_9_a_stream_that_has_begun_is_charged_once(tmp_path: Path, st
         key = file.add("kiosk", KeyLimits(characters_per_month=60_000))
     flags = ("--keys", str(path))
     short = {"q": TEXT, **REQUEST, "api_key": key}
-    long = {"q": LONG_TEXT, **REQUEST, "api_key": key, "stream": True}
-    charged = 2 * len(TEXT) + len(LONG_TEXT)
+    text = " ".join(SENTENCES * 2)
+    long = {"q": text, **REQUEST, "api_key": key, "stream": True}
+    charged = 2 * len(TEXT) + len(text)
     with start_server(*flags) as server:
         assert httpx.post(f"{server.url}/translate", json=short).status_code == 200
         first = httpx.post(f"{server.url}/translate", json=short | {"stream": True}).text
