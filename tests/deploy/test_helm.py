@@ -2,6 +2,7 @@
 
 import math
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([find_helm(), *arguments], capture_output=True, text=True, check=False)
 
 
+@cache
 def _render(values: Path | None, *options: str, release: str = "talk") -> dict[str, dict[str, Any]]:
     """The manifests by kind; there is at most one of each."""
     files = ["--values", str(values)] if values else []
@@ -136,22 +138,14 @@ def test_the_drain_fits_into_the_grace_period(values: Path | None) -> None:
 
 
 @every_values
-def test_every_setting_is_one_and_is_valid(values: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = {each["name"]: each["value"] for each in _container(_render(values))["env"]}
-    ours = {name: value for name, value in variables.items() if name.startswith("DRAGOMAN_")}
-    assert {name.removeprefix("DRAGOMAN_").lower() for name in ours} <= set(Settings.model_fields)
-    for name, value in ours.items():
-        monkeypatch.setenv(name, value)
-    Settings()
-
-
-@every_values
-def test_engines_and_the_http_process_have_cores_of_their_own(
+def test_every_setting_is_one_and_engines_and_the_http_process_have_cores_of_their_own(
     values: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     container = _container(_render(values))
-    for each in container["env"]:
-        monkeypatch.setenv(each["name"], each["value"])
+    ours = {each["name"]: each["value"] for each in container["env"] if each["name"].startswith("DRAGOMAN_")}
+    assert {name.removeprefix("DRAGOMAN_").lower() for name in ours} <= set(Settings.model_fields)
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
     settings = Settings()
     assert int(container["resources"]["requests"]["cpu"]) == settings.replicas * settings.threads + 1
 
@@ -226,12 +220,6 @@ def test_a_cache_without_a_claim_is_lost_with_the_pod() -> None:
     assert "volumes" not in _pod(_render(None))
 
 
-def test_a_volume_and_public_models_exclude_one_another() -> None:
-    done = _helm("template", "talk", str(CHART), "--set", "publicModels=acme/en-de,model.existingClaim=x")
-    assert done.returncode != 0
-    assert "publicModels and model.existingClaim: only one of them can be set" in done.stderr
-
-
 def test_autoscaling_asks_for_what_the_adapter_gives() -> None:
     manifests = _render(CHART / "ci/everything-values.yaml")
     assert "replicas" not in manifests["Deployment"]["spec"], "it would undo what the autoscaler did"
@@ -258,51 +246,47 @@ def test_two_releases_do_not_share_names() -> None:
     assert one["Deployment"]["spec"]["selector"] != other["Deployment"]["spec"]["selector"]
 
 
+_GONE, _SUCCESSOR = next(iter(RETIRED.items()))
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "named"),
     [
-        "replicas=3",
-        "settings.port=6000",
-        "settings.Slots=3",
-        "settings.slotz=3",
-        "settings.model=/models/x",
-        "service.type=Foo",
-        "settings.drain_seconds=-1",
-        "image.tags=x",
-        "image.digest=0123",
-        "replicaCount=-1",
-        "autoscaling.maxReplicas=1,autoscaling.enabled=true",
+        ("replicas=3", "replicas"),
+        ("settings.port=6000", "port"),
+        ("settings.Slots=3", "Slots"),
+        ("settings.slotz=3", "slotz"),
+        ("settings.model=/models/x", "model"),
+        ("service.type=Foo", "type"),
+        ("settings.drain_seconds=-1", "drain_seconds"),
+        ("image.tags=x", "tags"),
+        ("image.digest=0123", "digest"),
+        ("replicaCount=-1", "replicaCount"),
+        ("autoscaling.maxReplicas=1,autoscaling.enabled=true", "maxReplicas"),
+        (f"settings.{_GONE}=3", f"settings.{_GONE} is no setting any more: {_SUCCESSOR}"),
+        ("extraEnv[0].value=600", "extraEnv: an entry has no name"),
+        (
+            "publicModels=acme/en-de,model.existingClaim=x",
+            "publicModels and model.existingClaim: only one of them can be set",
+        ),
+        # The later one of two would win: a drain of ten minutes in a grace period of one.
+        *(
+            (f"model.existingClaim=x,extraEnv[0].name={name},extraEnv[0].value=600", f"extraEnv: {name} ")
+            for name in (
+                "DRAGOMAN_DRAIN_SECONDS",
+                "DRAGOMAN_HOST",
+                "DRAGOMAN_PORT",
+                "DRAGOMAN_MODEL",
+                "DRAGOMAN_MODELS",
+                "dragoman_replicas",
+            )
+        ),
     ],
 )
-def test_wrong_values_are_refused_and_named(wrong: str) -> None:
+def test_wrong_values_are_refused_and_named(wrong: str, named: str) -> None:
     done = _helm("template", "talk", str(CHART), "--set", wrong)
     assert done.returncode != 0
-    assert wrong.partition("=")[0].rpartition(".")[2] in done.stderr
-
-
-def test_a_setting_that_is_gone_is_refused_with_what_took_its_place() -> None:
-    name, sentence = next(iter(RETIRED.items()))
-    done = _helm("template", "talk", str(CHART), "--set", f"settings.{name}=3")
-    assert done.returncode != 0
-    assert f"settings.{name} is no setting any more: {sentence}" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "name",
-    [f"DRAGOMAN_{name}" for name in ("DRAIN_SECONDS", "HOST", "PORT", "MODEL", "MODELS")] + ["dragoman_replicas"],
-)
-def test_a_variable_that_the_chart_gives_is_not_given_twice(name: str) -> None:
-    """The later one would win: a drain of ten minutes in a grace period of one."""
-    values = f"model.existingClaim=x,extraEnv[0].name={name},extraEnv[0].value=600"
-    done = _helm("template", "talk", str(CHART), "--set", values)
-    assert done.returncode != 0
-    assert f"extraEnv: {name} " in done.stderr
-
-
-def test_a_variable_without_a_name_is_refused_in_words() -> None:
-    done = _helm("template", "talk", str(CHART), "--set", "extraEnv[0].value=600")
-    assert done.returncode != 0
-    assert "extraEnv: an entry has no name" in done.stderr
+    assert named in done.stderr
 
 
 def test_settings_that_are_secrets_come_from_elsewhere() -> None:
