@@ -14,6 +14,15 @@ from tests.system.commands import dragoman
 from tests.system.conftest import COMPILES
 
 
+@pytest.fixture
+def no_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start no engines for what is said of settings alone."""
+
+    async def nothing(*_: object) -> None: ...
+
+    monkeypatch.setattr("service.cli.doctor._self_test", nothing)
+
+
 def test_what_works_is_tried_out() -> None:
     done = dragoman("doctor", "--json", "--seconds", "0.2", "--replicas", "1", "--slots", "4")
     assert (done.returncode, done.stderr) == (0, "")
@@ -44,11 +53,9 @@ def test_what_is_broken_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cores", "noted"), [(2, []), (5, []), (6, []), (7, ["--replicas 3"]), (16, ["--replicas 7"])])
+@pytest.mark.usefixtures("no_self_test")
 def test_cores_without_an_engine_are_noted(cores: int, noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_: object) -> None: ...
-
     monkeypatch.setattr("service.cli.doctor.usable_cores", lambda: cores)
-    monkeypatch.setattr("service.cli.doctor._self_test", nothing)  # of two engines of two threads, each time
     report = examine(Settings(replicas=2, threads=2), 0.2)
     assert [note[-len("--replicas 7") :] for note in report.notes if "cores" in note] == noted
 
@@ -70,6 +77,7 @@ def test_a_self_test_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) ->
     assert examine(Settings(replicas=1), 0.2).problems == ["a translation failed: it died"]
 
 
+@pytest.mark.usefixtures("no_self_test")
 def test_what_traces_want_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise ImportError
