@@ -181,6 +181,7 @@ def test_a_full_disk_under_the_log_stops_nothing() -> None:
             process.wait()
 
 
+@pytest.mark.slow
 def test_operators_are_found_or_compiled_elsewhere_where_there_is_no_room_for_them(
     start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +199,7 @@ def test_operators_are_found_or_compiled_elsewhere_where_there_is_no_room_for_th
 async def test_a_drain_of_many_streams_loses_none(start_server: StartServer) -> None:
     """SIGTERM while they run: each gets its whole translation; who comes after is refused, and probes are answered."""
     with start_server("--slots", "16", "--max-waiting", "1000") as server:
-        texts = [" ".join((SENTENCES * 2)[number : number + 20]) for number in range(40)]
+        texts = [" ".join((SENTENCES * 2)[number : number + 20]) for number in range(25)]
         everybody = asyncio.Barrier(len(texts) + 1)
         async with server.client() as client:
             expected = [text_of(await stream(client, text)) for text in texts]
