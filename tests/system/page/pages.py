@@ -13,16 +13,14 @@ from tests.system.conftest import Server
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
-every_look = pytest.mark.parametrize(
-    ("scheme", "narrow"),
-    [
-        ("light", False),
-        ("dark", True),
-        pytest.param("light", True, marks=pytest.mark.slow),
-        pytest.param("dark", False, marks=pytest.mark.slow),
-    ],
-)
+LOOKS = (("light", False), ("dark", True), ("light", True), ("dark", False))
 """Light and dark, on a desktop and on a phone."""
+
+
+def every_look(*quick: tuple[str, bool]) -> pytest.MarkDecorator:
+    """Try all looks with --slow, and these ones always."""
+    looks = [look if look in quick else pytest.param(*look, marks=pytest.mark.slow) for look in LOOKS]
+    return pytest.mark.parametrize(("scheme", "narrow"), looks)
 
 
 @contextmanager
@@ -41,6 +39,28 @@ def looked_at(browser: Browser, server: Server, scheme: str, viewport: ViewportS
     expect(page.locator("#from")).to_be_enabled()
     yield page
     context.close()
+
+
+def kept_open(browser: Browser, server: Server, **options: Any) -> Page:
+    """Open a tab that several tests use, each `as_new`: a context for each is as much work as a short test."""
+    return browser.new_context(base_url=server.url, viewport=DESKTOP, **options).new_page()
+
+
+@contextmanager
+def as_new(page: Page, server: Server) -> Iterator[Page]:
+    """Forget at the end what happened in the page's context."""
+    yield page
+    for each in page.context.pages:
+        if each != page:
+            each.close()
+    page.unroute_all()
+    page.context.clear_permissions()
+    if page.url.startswith(server.url):
+        page.evaluate("sessionStorage.clear()")
+    page.goto("about:blank")
+    session = page.context.new_cdp_session(page)
+    session.send("Storage.clearDataForOrigin", {"origin": server.url, "storageTypes": "local_storage"})
+    session.detach()
 
 
 def listened(page: Page, complaints: list[str]) -> Page:

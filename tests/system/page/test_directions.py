@@ -1,6 +1,7 @@
 """The direction of a translation: by the browser's languages, turned by one click, and told where it is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
@@ -8,7 +9,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 from service.settings import EMBEDDED_MODELS
 from tests.system.browser import needs_chromium
 from tests.system.conftest import Server, shared_server
-from tests.system.page.pages import body_of, translate, wait_until_done
+from tests.system.page.pages import as_new, body_of, kept_open, translate, wait_until_done
 
 pytestmark = needs_chromium
 
@@ -26,11 +27,16 @@ def locale() -> str:
     return "fr-FR"
 
 
+@pytest.fixture(scope="module")
+def kept(browser: Browser, both: Server) -> Callable[[str], Page]:
+    """Pages by locale."""
+    return cache(lambda locale: kept_open(browser, both, locale=locale))
+
+
 @pytest.fixture
-def opened(browser: Browser, both: Server, locale: str) -> Iterator[Page]:
+def opened(kept: Callable[[str], Page], both: Server, locale: str) -> Iterator[Page]:
     """The page of the server of both directions."""
-    with browser.new_context(base_url=both.url, locale=locale) as context:
-        page = context.new_page()
+    with as_new(kept(locale), both) as page:
         page.goto("/")
         expect(page.locator("#from")).to_be_enabled()
         yield page

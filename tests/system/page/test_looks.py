@@ -22,7 +22,7 @@ from tests.system.page.pages import (
 pytestmark = needs_chromium
 
 
-@every_look
+@every_look(("light", False), ("dark", True))
 def test_it_fits(browser: Browser, server: Server, scheme: str, narrow: bool, complaints: list[str]) -> None:
     """No scrolling sideways, however much there is to show; and dark where people want it dark."""
     viewport = PHONE if narrow else DESKTOP
@@ -45,7 +45,7 @@ def test_it_fits(browser: Browser, server: Server, scheme: str, narrow: bool, co
     assert not complaints
 
 
-@every_look
+@every_look(("light", False))
 def test_axe_finds_nothing(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
     """Accessibility of everything that the page can show, with the contrast of all cells of the heat maps."""
     with looked_at(browser, server, scheme, PHONE if narrow else DESKTOP) as page:
@@ -59,7 +59,7 @@ def test_axe_finds_nothing(browser: Browser, server: Server, scheme: str, narrow
             assert shades.count() > 0, "a text whose weights are all small proves little"
 
 
-@every_look
+@every_look(("dark", True))
 def test_axe_finds_nothing_in_what_opens(browser: Browser, server: Server, scheme: str, narrow: bool) -> None:
     """The menu of a word, a hint, a correction and terms."""
     locale, viewport = ("ar-EG", PHONE) if narrow else ("en-GB", DESKTOP)

@@ -10,7 +10,9 @@ from tests.system.page.pages import listened
 pytestmark = needs_chromium
 
 
-@pytest.mark.parametrize(("path", "sign"), [("/", "#from option"), ("/docs", ".opblock")])
+@pytest.mark.parametrize(
+    ("path", "sign"), [("/", "#from option"), pytest.param("/docs", ".opblock", marks=pytest.mark.slow)]
+)
 def test_nothing_comes_from_elsewhere(
     context: BrowserContext, server: Server, path: str, sign: str, complaints: list[str]
 ) -> None:

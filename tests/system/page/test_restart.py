@@ -18,7 +18,7 @@ pytestmark = needs_chromium
 STREAMS = 6
 """The number of connections that a browser opens to one server."""
 SECONDS = 120.0
-TEXTS = [" ".join(SENTENCES[12 * number : 12 * number + 24]) for number in range(STREAMS)]
+TEXTS = [" ".join(SENTENCES[12 * number : 12 * number + 16]) for number in range(STREAMS)]
 OPTIONS = {"source": "en", "target": "fr", "beam_size": 4}
 
 _OPEN = """([texts, options]) => {

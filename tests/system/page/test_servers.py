@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -29,20 +30,20 @@ def pivoting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_busy_server_is_waited_for(start_server: StartServer, browser: Browser) -> None:
-    with start_server("--slots", "1", "--max-waiting", "0") as server:
-        context = browser.new_context(base_url=server.url)
-        pages = [context.new_page() for _ in range(2)]
-        for page in pages:
-            page.goto("/")
-            expect(page.locator("#from")).to_have_value("en")
-        pages[0].locator("#text").fill(LONG_TEXT)
-        expect(pages[0].locator(".token:not(:empty)").first).to_be_visible()
-        pages[1].locator("#text").fill("Yes.")
-        expect(pages[1].locator("#state")).to_have_text("The server is busy. Trying again …")
-        pages[0].keyboard.press("Escape")
-        expect(pages[1].locator("#output")).to_have_text("Oui.")
-        expect(pages[1].locator("#state")).to_be_empty()
-        context.close()
+    body = {"q": LONG_TEXT, "source": "en", "target": "fr", "stream": True}
+    with (
+        start_server("--slots", "1", "--max-waiting", "0") as server,
+        browser.new_context(base_url=server.url) as context,
+    ):
+        page = context.new_page()
+        page.goto("/")
+        expect(page.locator("#from")).to_have_value("en")
+        with httpx.stream("POST", f"{server.url}/translate", json=body):
+            server.wait_until_busy()
+            page.locator("#text").fill("Yes.")
+            expect(page.locator("#state")).to_have_text("The server is busy. Trying again …")
+        expect(page.locator("#output")).to_have_text("Oui.")
+        expect(page.locator("#state")).to_be_empty()
 
 
 def test_a_server_that_wants_a_key_is_given_one_and_shows_what_its_memory_has(
