@@ -72,6 +72,7 @@ _UNFINISHED: Final = regex.compile(rf"{_NUMBER.pattern}{_SEPARATOR}?$")
 _GROUPING: Final = regex.compile(r"(?<=\d)(?:[.,'’]|\s(?=\d{3}(?!\d)))(?=\d)")
 _JOINED: Final = regex.compile(r"\d+(?:,\d+)+")
 _PADDED: Final = regex.compile(r"(?<!:)\b0[1-9]\b")
+_MINUTES: Final = regex.compile(r"(?<=\d:)\d\d\b")
 _FIGURE: Final = regex.compile(r"\d+")
 _DIGIT: Final = regex.compile(r"\d")
 # Their size differs between languages: 120 million are 1.2亿.
@@ -192,7 +193,7 @@ class NumberRepair:
         """`languages` are those of the sentence and its translation, `read` is what a model reads for the sentence."""
         self._numbers = SentenceNumbers(read, languages) if _DIGIT.search(read) else None
         # A model reads 05 h for 5 a.m.; its readers want 5 h.
-        self._padded = {*_PADDED.findall(read)}.difference(_PADDED.findall(sentence or read))
+        self._padded = {*_PADDED.findall(read)}.difference(_PADDED.findall(sentence or read), _MINUTES.findall(read))
         self._held: Sequence[Aligned] = ()
 
     @property

@@ -23,16 +23,18 @@ _WIDE_SPACE_BEFORE_FULL_STOP: Final = regex.compile(r"[^\P{Z}\x20](?=\.)")
 _ABBREVIATION: Final = regex.compile(
     r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
     r"|\b(?:p\.\s?ex|c\.-à-d)\."
-    r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Dd]r|Pr|Mme|Mlle|St|Ste|Bât|bd|boul|[Ii]ncl|[Tt][ée]l)\.(?=\s[\p{Lu}\d])"
+    r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Dd]r|[Ii]ncl|Pr|Mme|Mlle|Bât|bd|boul)\.(?=\s[\p{Lu}\d])"
     r"|(?<=[,(«\"]\s?|\b(?:avec|chez|de|et|par|que|selon)\s)\p{Lu}\.(?=\s\p{Lu}\p{Ll})"
     # Before a number or a word that begins no sentence.
-    r"|\b(?:[Aa]pprox|[Ee]nv|[Mm]ax|[Mm]in|[Nn]os?|[Rr]éf|[Rr]esp|[Dd]ép|[Aa]rr|[Cc]h|[Vv]ol|[Ee]d|[Ee]st|[Dd]ept|tbsp|tsp|lbs?|oz|yrs?|hrs?"
-    r"|mos|wks|(?<=\d )c|(?<=à )[sc]|n)\.(?=\s[\p{Ll}\d$£€])"
+    r"|\b(?:[Aa]pprox|[Ee]nv|max|min|[Rr]éf|[Dd]ép|[Aa]rr|[Ed]d|[Ee]st|[Dd]ept|[Ii]ncl|tbsp|tsp|lbs?|oz|yrs?|hrs?|mos|wks"
+    r"|(?<=\d )c|(?<=à )[sc]|n)\.(?=\s[\p{Ll}\d$£€:])"
+    r"|\b(?:[Tt][ée]l|Nos?)\.(?=\s[\d:])|^\s*(?:Max|Min)\.(?=\s\d)|\b(?:[Cc]h|[Vv]ol)\.(?=\s(?:\d{1,3}|[IVX]+)(?:$|[,.;:)]))"
     # Days and months: la mer. et is the sea.
-    r"|\b(?:[Ll]un|[Mm]ar|(?<!\b(?:[Ll]a|[Ee]n|de)\s)[Mm]er|(?<!\b(?:[Aa]u|[Dd]u|[Ll]e|[Uu]n)\s)[Jj]eu|[Vv]en|[Ss]am|[Dd]im|Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat"
-    r"|(?<!\b[Tt]he\s)Sun)\.(?=\s?[,/–—-]|\s[\p{Ll}\d&(])"
+    r"|(?:^\s*(?:[Ll]un|[Mm]ar|[Mm]er|[Jj]eu|[Vv]en|[Ss]am|[Dd]im)|(?<=[,(/–—-]\s?|\b(?:et|ou|ouvert|fermé)\s)(?:lun|mar|mer|jeu|ven|sam|dim)"
+    r"|(?<=\b(?:au|du|le)\s)(?:lun|mar|ven|sam|dim|(?:mer|jeu)(?=\.\s\d{1,2}\s\p{L})))\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
+    r"|\b(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|(?<!\b[Tt]he\s)Sun)\.(?=\s?[,/–—-]|\s[\p{Ll}\d&(])"
     r"|(?<=\d(?:er)?\s|\b(?:de|en|début|fin|mi)[\s-])(?:janv|févr?|avr|juil|sept|oct|nov|déc)\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
-    r"|\b(?:sept|[Jj]an|[Ff]eb|[Aa]pr|[Jj]u[nl]|[Aa]ug|[Ss]ept?|[Oo]ct|[Nn]ov|[Dd]ec)\.(?=\s\d)"
+    r"|\b(?:Jan|Feb|Apr|Ju[nl]|Aug|Sept?|Oct|Nov|Dec)\.(?=\s\d)"
     r"|(?<=\d\s?)[ap]\.m\.(?=,?\s(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
 )
 _INITIAL: Final = regex.compile(r"\p{Lu}\.$")

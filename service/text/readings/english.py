@@ -28,15 +28,16 @@ _MAGNITUDES: Final = {
 _THOUSANDS: Final = ("k", "K")
 _AMOUNT: Final = (
     rf"(?P<number>\d+(?:[.,]\d+)*)(?:(?:\s(?=\w\w))?(?P<size>{'|'.join([*_MAGNITUDES, *_THOUSANDS])}|[mbtr]+illion)\b)?"
-    r"(?!\w|[.,]\d|\s?[-–—]\s?\d)"
+    r"(?!\w|[.,]\d|\s?[-–—]\s?[$£€]?\d)"
 )
 _FOREIGN_DOLLARS: Final = re.compile(
-    rf"\b(?P<country>{'|'.join(_DOLLARS)})\$\s?{_AMOUNT}|(?<!\w)\$\s?(?P<us>\d+(?:[.,]\d+)*)\sUS\b"
+    rf"\b(?P<country>{'|'.join(_DOLLARS)})\$\s?{_AMOUNT}|(?<!\w)\$\s?(?P<us>\d+(?:[.,]\d+)*)\sUS\b(?!\s[a-z])"
 )
-_LARGE_AMOUNT: Final = re.compile(rf"(?<!\w)(?P<sign>[$£€])\s?{_AMOUNT}")
+_LARGE_AMOUNT: Final = re.compile(rf"(?<![\w–—-])(?P<sign>[$£€])\s?{_AMOUNT}")
+_SHORT_UNITS: Final = {"hr": "hour", "lb": "pound", "min": "minute", "mo": "month", "yr": "year"}
 _PER: Final = re.compile(
     r"(?<!\w)(?P<amount>[$£€]\d+(?:[.,]\d+)*)\s?/\s?"
-    r"(?=(?:day|hour|hr|kg|km|lb|litre|liter|mile|min|minute|mo|month|night|person|user|week|year|yr)s?\b)"
+    rf"(?P<unit>{'|'.join(_SHORT_UNITS)}|day|hour|kg|km|mile|litre|liter|minute|month|night|person|user|week|year)\b"
 )
 _UNITS: Final = {
     "ft": ("foot", "feet"),
@@ -58,18 +59,23 @@ _UNITS: Final = {
 }
 _MEASURE: Final = re.compile(
     rf"(?P<number>(?<![\d.,/])\d+(?:[.,/]\d+)?)\s?(?P<unit>{'|'.join(sorted(_UNITS, reverse=True))})\b"
-    r"(?!-|\.\s[A-Z])(?P<stop>\.?)(?!\w)(?P<before_noun>\s(?:of\s)?(?=[a-z]))?"
+    r"(?!-|\.\s[A-Z]|\.?\s\d)(?P<stop>\.?)(?!\w)"
+    r"(?P<before_noun>\s(?:of\s)?(?=[a-z])(?!(?:a|after|an|and|as|at|before|daily|each|every|for|from|if|in|is|on|once|or|per|the|to|twice"
+    r"|when|with)\b))?"
 )
 _FEET_AND_INCHES: Final = re.compile(
-    r"(?<![\d.,])(?P<feet>\d)(?:\s?ft\.?\s|\sfeet\s|['’′])(?P<inches>1[01]|\d)(?:\s?in\b|\sinches\b|[\"”″])"
+    r"(?<![\d.,°])(?P<feet>\d)(?:\s?ft\.?\s|\sfeet\s|['’′])(?P<inches>1[01]|\d)(?:\s?in\b|\sinches\b|[\"”″])"
 )
 _DECADE: Final = re.compile(r"(?<!\w)['’](?=[3-9]0s\b)")
-_NUMBER: Final = re.compile(r"\b(?P<word>[Nn]os?)\.\s?(?=\d)")
+# Chanel No. 5 is a name.
+_NUMBER: Final = re.compile(r"^(?P<word>Nos?)\.\s?(?=\d+(?:$|[,:;.)]|\s(?:and|in|is|of|on|was)\b))")
 _PARTS: Final = {"Ch": "Chapter", "ch": "chapter", "Vol": "Volume", "vol": "volume"}
-_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d|[IVX]+\b))")
+_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d{{1,3}}|[IVX]+)(?:$|[,.;:)]))")
 _LIMIT: Final = re.compile(r"(?<!\d\s)\b(?P<word>[Mm]ax|[Mm]in)\.(?=\s\d)")
-_FOUNDED: Final = re.compile(r"\b[Ee]st\.\s(?=[12]\d{3}\b)")
-_BC: Final = re.compile(r"(?<=\d)\s?B\.?C\.?(?:E\b\.?)?(?!\w)")
+_FOUNDED: Final = re.compile(r"\b[Ee]st\.\s(?=[12]\d{3}(?:$|[.,;:)]))")
+_BC: Final = re.compile(
+    r"(?<=\d)(?<![A-Z]\d)\s?B\.?C\.?(?:E\b\.?)?(?=$|[.,;:)]|\s(?:and|at|by|he|in|or|she|the|to|when)\b)"
+)
 
 
 def _dollars(match: re.Match[str]) -> str | None:
@@ -114,7 +120,7 @@ def _measure(match: re.Match[str]) -> str | None:
     if noun and "cuillère" in one:
         noun = " of "
     stop = final_stop(match) if match["stop"] and not noun else ""
-    return f"{number} {one if number in ('1', '1/2') else many}{noun or stop}"
+    return f"{number} {one if number == '1' or '/' in number else many}{noun or stop}"
 
 
 _ABBREVIATIONS: Final = {
@@ -150,11 +156,11 @@ ENGLISH_FOR_FRENCH: Final = (
     Rule(dates.ORDINAL, lambda match: f"{match['number']}e"),
     Rule(_FOREIGN_DOLLARS, _dollars),
     Rule(_LARGE_AMOUNT, _large_amount),
-    Rule(_PER, lambda match: f"{match['amount']} per "),
+    Rule(_PER, lambda match: f"{match['amount']} per {_SHORT_UNITS.get(match['unit'], match['unit'])}"),
     Rule(_FEET_AND_INCHES, lambda match: f"{match['feet']} pieds {match['inches']} pouces"),
     Rule(_MEASURE, _measure),
     Rule(_DECADE, lambda _: "19"),
-    Rule(_NUMBER, lambda match: {"N": "Number", "n": "number"}[match["word"][0]] + match["word"][2:] + " "),
+    Rule(_NUMBER, lambda match: "Number" + match["word"][2:] + " "),
     Rule(_PART, lambda match: _PARTS[match["word"]]),
     Rule(_LIMIT, lambda match: match["word"] + "imum"),
     Rule(_FOUNDED, lambda _: "founded in "),

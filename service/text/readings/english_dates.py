@@ -30,11 +30,11 @@ MONTH_AND_DAY: Final = re.compile(
 )
 SHORT_MONTH: Final = re.compile(rf"\b(?P<month>{_SHORT})\b(?:(?<=\d\s...)|(?<=\d\s....)|(?=\.?\s\d))(?!\.?\s[A-Z])\.?")
 LATER_IN_A_SENTENCE: Final = re.compile(
-    rf"\b(?P<before>(?:in|since|until|till|by|early|mid|late|last|next|this|of)[\s-])(?P<month>{_SHORT})\b"
-    r"(?P<stop>\.?)(?!\w|\.?\s[A-Z])"
+    rf"\b(?P<before>(?:in|since|until|till|early|mid|late|last|next|this)[\s-])(?P<month>{_SHORT})\b"
+    r"(?P<stop>\.?)(?!\w|\.?\s[A-Z\d])"
 )
 MONTH_RANGE: Final = re.compile(
-    rf"\b(?P<first>{_SHORT})\b\.?(?P<to>\s?[-–—]\s?|\sto\s|/)(?P<last>{_SHORT}|May)\b(?:\.(?=\s?[\w,:–-]))?"
+    rf"\b(?P<first>{_SHORT})\b\.?(?P<to>\s?[-–—]\s?|\sto\s)(?P<last>{_SHORT}|May)\b(?:\.(?=\s?[\w,:–-]))?"
 )
 _DAYS: Final = {
     "Mon": "Monday",
@@ -54,9 +54,12 @@ DAYS: Final = re.compile(rf"\b(?:{_DAY})\b\.?(?:(?:{_BETWEEN})(?:{_DAY})\b(?:\.(
 _ONE_OF_DAYS: Final = re.compile(rf"(?P<day>{_DAY})\b\.?|(?P<between>{_BETWEEN})")
 ONE_DAY: Final = re.compile(
     rf"\b(?P<day>{_DAY})\b(?:(?P<stop>\.)(?!\s?[A-Z])|(?=,?\s(?:\d|{_MONTH})|\s(?:at|morning|afternoon|evening|night)\b)"
-    rf"|(?:(?<=\b(?:on|by)\s...)|(?<=\b(?:on|by)\s....)|(?<=\bclosed\s...)|(?<=\b(?:last|next|this|open)\s...)"
-    rf"|(?<=\bevery\s...)|(?<=\buntil\s...))(?![\w-]|\s[A-Z]))"
+    rf"|(?:(?<=\b(?:[Oo]n|[Bb]y)\s...)|(?<=\b(?:[Oo]n|[Bb]y)\s....)|(?<=\b[Cc]losed\s...)|(?<=\b(?:[Ll]ast|[Nn]ext|[Tt]his|[Oo]pen)\s...)"
+    rf"|(?<=\b(?:[Ee]very|[Uu]ntil)\s...))(?![\w-]|\s[A-Z]))"
 )
+_VERB: Final = re.compile(r"\s(?:is|was)\b")
+_DATED: Final = re.compile(rf",?\s(?:\d{{1,2}}(?::|\s?[ap]\.?m|\s{_MONTH})|{_MONTH})")
+_DIGIT_AFTER: Final = re.compile(r",?\s\d")
 _THE: Final = re.compile(r"\b(?:[Tt]he|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Aa]nd|[Ww]e|[Ii])\s$")
 _ON: Final = re.compile(r"\b(?:on|by|and|to|until|closed|every|next|last)\s$", re.IGNORECASE)
 _LONGEST_BEFORE: Final = len(" closed ")
@@ -72,8 +75,7 @@ _ORDINALS: Final = (
     "sixteenth seventeenth eighteenth nineteenth twentieth twenty-first"
 ).split()
 ORDINAL: Final = re.compile(
-    r"\b(?P<number>[2-9]\d|1\d\d)(?:st|nd|rd|th)(?=\s(?:anniversary|annual|birthday|century|day|edition|floor|minute"
-    r"|parallel|percentile|place|president|street|time|week|year)\b)"
+    r"\b(?P<number>[2-9]\d|1\d\d)(?:st|nd|rd|th)(?=\s(?:anniversary|birthday|edition|street|week)\b)"
 )
 
 
@@ -85,7 +87,10 @@ def month_and_day(match: re.Match[str]) -> str | None:
         if after == " ":
             return None
     month = match["month"].rstrip(".")
-    date = f"{match['day'].lstrip('0')} {_SHORT_MONTHS.get(month, month)}"
+    day = match["day"].lstrip("0")
+    date = f"{'1st' if day == '1' else day} {_SHORT_MONTHS.get(month, month)}"
+    if match.start() == 0 and _VERB.match(match.string, match.end()):  # a model drops the article otherwise
+        date = f"The {date}"
     return date if match["year"] is None else f"{date} {match['year']}"
 
 
@@ -128,6 +133,9 @@ def one_day(match: re.Match[str]) -> str | None:
     if match["day"] in ("Sun", "Sat") and (
         _THE.search(before) or (match.end() == len(match.string) and not _ON.search(before))
     ):
+        return None
+    is_word = match.start() == 0 or _DIGIT_AFTER.match(match.string, match.end())
+    if match["day"] in ("Sun", "Sat") and not match["stop"] and is_word and not _DATED.match(match.string, match.end()):
         return None
     return _DAYS[match["day"]] + final_stop(match)
 

@@ -94,4 +94,4 @@ def _time(hour: int, minute: str | None, second: str | None = None, whole: str =
         return f"{hour:02}:{minute}:{second}"
     if minute not in (None, "00"):
         return f"{hour:02}:{minute}"
-    return whole.format(hour) if hour > 0 or ":" in whole else "midnight"
+    return whole.format(hour) if hour > 0 or whole.endswith(":00") else "midnight"

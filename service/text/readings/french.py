@@ -10,8 +10,8 @@ from service.text.readings.shorthand import shorthand_rules
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10}
 _MONTHS: Final = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 _ORDINAL: Final = re.compile(
-    r"(?<!-)\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[VX][IVX]*|I[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
-    rf"|(?P<number>\d{{1,3}})(?:er|ᵉʳ|(?P<feminine>(?<=\b1)(?:re|ère))|nde?|[eè]me|e|ᵉ))s?\b"
+    r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[VX][IVX]*|I[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
+    rf"|(?<!-)(?P<number>\d{{1,3}})(?:er|ᵉʳ|(?P<feminine>(?<=\b1)(?:re|ère))|nde?|[eè]me|e|ᵉ))s?\b"
     rf"(?!['’]|\s(?i:{_MONTHS}|âge)\b)"
 )
 _FIRST_CENTURY: Final = re.compile(r"\s(?:siècle|arrondissement|empire|millénaire)", re.IGNORECASE)
@@ -45,28 +45,36 @@ _DOLLARS: Final = re.compile(
     r"(?<![\w.,])(?P<number>\d{1,3}(?:[ \u00a0\u202f]?\d{3})*(?:,\d{1,2})?)\s?\$\s?(?P<country>US|CAN?)\b"
 )
 _EUROS: Final = re.compile(
-    r"(?P<before>\b(?:fait|font|coûte|coûtent|vaut|payé|dois|doit|donne|dépensé|gagné|gagne)\s(?:que\s)?)?\b(?P<number>\d{1,4})\s?e\b"
-    r"(?(before)(?=$|\s?[.,;:!?)])|(?=\s(?:le\s(?:kilo|kg|litre|mètre|paquet)|la\s(?:nuit|pièce|place|part)|pièce|de\splus|de\smoins|par\s)))"
+    r"(?P<before>\b(?:[çÇ]a\sfait|coûte|coûtent|vaut|payé|dépensé)\s(?:que\s)?)?\b(?P<number>\d{1,4})\s?e\b"
+    r"(?(before)(?=$|\s?[.,;:!?)])|(?=\s(?:le\s(?:kilo|kg|litre|mètre|paquet)|la\s(?:nuit|place|part))\b))"
 )
 _EUROS_AND_CENTS: Final = re.compile(
     r"\b(?P<euros>\d{1,4})\seuros?\s(?P<cents>\d\d)\b(?=$|[.,;:!?)]|\s(?:le|la|les|par|pour|au)\b)"
 )
 _CENTURY: Final = re.compile(r"(?<=[IVX\d]e)\ss\.(?=\s|$)")
-_NUMBERS: Final = re.compile(r"\b(?P<word>[Nn])os\s(?=\d)")
-_LAWYER: Final = re.compile(r"\b(?<!-)Me\s(?=[A-ZÀ-Þ][a-zà-ÿ])")
-_AVENUE: Final = re.compile(r"\b(?:(?P<avenue>av)\.|(?:bd|boul)\.?)\s(?=[A-ZÀ-Þ](?!\.))|\bav\.\s(?=d(?:e|u|es)\s)")
-_LIMIT: Final = re.compile(r"(?<!\d\s)\b(?P<word>[Mm]ax|[Mm]in)\.(?=\s\d)|(?<=\bau\s)(?P<at>max|min)\.?(?=\s|$)")
+# Nos 2 enfants are ours.
+_NUMBERS: Final = re.compile(r"\b(?P<word>[Nn])os\s(?=\d{1,4}(?:,\s\d{1,4})*\s(?:et|à|ou)\s\d)")
+# Not me contacter, nor the words of a title.
+_LAWYER: Final = re.compile(
+    r"(?:^|(?<=[a-zà-ÿ,;:(]\s)(?<![A-Z][a-z]\s))Me\s(?=[A-ZÀ-Þ][a-zà-ÿ]+\b(?<!er)(?<!ir)(?<!re)(?<!oilà)(?<!oici))"
+)
+_AVENUE: Final = re.compile(
+    r"(?:(?<=\d\s)|(?<=,\s))(?:(?P<avenue>av)\.|(?:bd|boul)\.?)\s(?=[A-ZÀ-Þ](?!\.)|d(?:e|u|es)\s)"
+)
+_LIMIT: Final = re.compile(
+    r"(?:^(?P<start>Max|Min)|(?<!\d\s)\b(?P<word>max|min))\.(?=\s\d)|(?<=\bau\s)(?P<at>max|min)\.?(?=\s|$)"
+)
 _SPOONS: Final = re.compile(
-    r"(?<![\d,./])(?P<number>\d+(?:[,/]\d+)?)\s(?:c\.|cuillères?)\sà\s(?P<kind>s\.|c\.|soupe\b|café\b)"
+    r"(?<![\d,./])(?P<number>\d+(?:[,/]\d+)?)\s(?:c\.|cuillères?)\sà\s(?P<kind>s\.|c\.|soupe\b|café\b)(?P<ends>(?=$|\s[A-ZÀ-Þ]))?"
 )
 _PARTS: Final = {"Chap": "Chapitre", "chap": "chapitre", "Vol": "Volume", "vol": "volume"}
-_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d|[IVX]+\b))")
+_PART: Final = re.compile(rf"\b(?P<word>{'|'.join(_PARTS)})\.(?=\s(?:\d{{1,3}}|[IVX]+)(?:$|[,.;:)]))")
 _CLOSING: Final = re.compile(
     r"^(?:(?:(?:Bien|Très)\s)?(?:[Cc]ordialement|[Aa]micalement)"
     r"|(?:(?:Sincères|Meilleures)\s[Ss]|S)alutations(?:\sdistinguées|\scordiales|(?=,?$))"
     r"|Bien\sà\s(?:vous|toi))(?=,|\.?$)"
 )
-_ARRIVAL: Final = re.compile(r"\barr\.(?=\s\d)")
+_JOURNEY: Final = re.compile(r"\b(?P<word>dép|arr)\.(?=\s(?::\s)?\d{1,2}\s?[h:])")
 _ONE: Final = re.compile(r"(?<![\d.,])[01]$")
 _LITRES: Final = re.compile(r"(?<=\d)\s?[lL](?=\sd(?:e\s|['’]))")
 _COUPLE: Final = re.compile(r"\bM\. et Mme\b")
@@ -94,7 +102,8 @@ def _dollars(match: re.Match[str]) -> str:
 
 def _spoons(match: re.Match[str]) -> str:
     kind = "tablespoon" if match["kind"].startswith("s") else "teaspoon"
-    return f"{match['number']} {kind}{'' if match['number'] in ('1', '1/2') else 's'}"
+    stop = "." if match["ends"] is not None and match[0].endswith(".") else ""
+    return f"{match['number']} {kind}{'' if match['number'] in ('1', '1/2') else 's'}{stop}"
 
 
 def _euros(match: re.Match[str]) -> str:
@@ -108,16 +117,13 @@ _ABBREVIATIONS: Final = {
     "Bât.": "Bâtiment",
     "Mlle": "Miss",
     "Mme.": "Mme",
-    "Pr": "professeur",
     "Réf.": "Référence",
     "Tél.": "Téléphone",
     "c.-à-d.": "c'est-à-dire",
-    "dép.": "départ",
     "env.": "environ",
     "Env.": "Environ",
     "non potable": "undrinkable",
     "p. ex.": "par exemple",
-    "resp.": "responsable",
     "réf.": "référence",
     "soixante et onze": "71",
     "soixante-et-onze": "71",
@@ -141,11 +147,11 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_EUROS_AND_CENTS, lambda match: f"{match['euros']},{match['cents']} euros"),
     Rule(_THOUSANDS, _thousands),
     Rule(_DOLLARS, _dollars),
-    Rule(_ARRIVAL, lambda _: "arrivée"),
+    Rule(_JOURNEY, lambda match: {"dép": "départ", "arr": "arrivée"}[match["word"]]),
     Rule(_LITRES, lambda match: " litre" if _ONE.search(match.string, 0, match.start()) else " litres"),
     Rule(_SPOONS, _spoons),
     Rule(_NUMBERS, lambda match: ("N" if match["word"] == "N" else "n") + "uméros "),
-    Rule(_LIMIT, lambda match: (match["word"] or match["at"]) + "imum", has_digits=False),
+    Rule(_LIMIT, lambda match: (match["start"] or match["word"] or match["at"]) + "imum", has_digits=False),
     Rule(_PART, lambda match: _PARTS[match["word"]]),
     Rule(_CENTURY, lambda _: " siècle", has_digits=False),
     Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),

@@ -39,17 +39,19 @@ HALF_DAY: Final = re.compile(
     rf"(?<![\w.,:/-]){_TIME.format('')}\s(?P<half>du\smatin|du\ssoir|de\sl['’]après-midi)\b", re.IGNORECASE
 )
 DURATION: Final = re.compile(
-    r"(?P<before>\b(?:dans|dure|durent|durée|duré|durera|sous|pendant|durant|toutes\sles|chaque|il\sy\sa|met|mettre|prend"
-    r"|prendra|délai|délais|moins\sde|plus\sde|vol|pause|trajet|encore)\s(?:(?:d['’]\s?)?(?:environ|à\speine|de|:|près\sde"
-    r"|encore|plus\sde|moins\sde)\s){0,2})?"
-    r"(?<![\w.,:/-])(?P<hours>\d{1,3})\s?(?:h|heures?)(?:\s?(?P<minutes>[0-5]\d))?\b(?!\s?[-–—/]\s?\d)"
+    r"(?P<before>\b(?:dans|dure|durent|durée|duré|durera|dormi|attendu|en|sous|pendant|durant|toutes\sles|chaque|il\sy\sa|met"
+    r"|mettre|prend|prendra|délai|délais|moins\sde|plus\sde|une?\s[a-zà-ÿ]{3,12}\sde)"
+    r"\s(?:(?:d['’]\s?)?(?:environ|à\speine|de|:|près\sde|plus\sde|moins\sde)\s){0,2})?"
+    r"(?<![\w.,:/-])(?<!\bà\s)(?P<hours>\d{1,3})\s?(?:h|heures?)(?:\s?(?P<minutes>[0-5]\d))?\b"
+    r"(?!\s?[-–—/]\s?\d|\s(?:du\s(?:matin|soir)|de\sl['’]après))"
     r"(?P<after>\s(?:plus\stard|avant|après|par\s(?:jour|semaine|mois|an)|(?:de|d['’]\s?)\s?(?:avance|attente|cours|marche"
-    r"|repos|retard|route|sommeil|train|trajet|travail|vol)|sur\splace)\b|\s?/\s?(?=jour|semaine|mois))?",
+    r"|repos|retard|route|sommeil|train|trajet|travail|vol))\b|\s?/\s?(?=jour|semaine|mois))?",
     re.IGNORECASE,
 )
 AROUND_THE_CLOCK: Final = re.compile(
     r"\b24\s?(?:h|heures)\s?(?:/|sur)\s?24(?:h\b)?(?:(?:,|\set)?\s7\s?(?:j|jours)\s?(?:/|sur)\s?7(?:j\b)?)?"
 )
+_MORE_HOURS: Final = re.compile(r"(?:,|\set)\s\d")
 _LONGEST_CLOCK: Final = 24
 _NOON_CLOCK: Final = re.compile(r"^12\s?h(?:eures)?(?:\s?00)?$", re.IGNORECASE)
 
@@ -59,11 +61,12 @@ DAY_RANGE: Final = re.compile(
     rf"\b(?P<first>{_DAY})\.?(?P<between>\s?[-–—/]\s?|\s(?:au|à|et)\s)(?P<last>{_DAY})\b(?:\.(?=\s*\S))?",
     re.IGNORECASE,
 )
+_SHORT_MONTHS: Final = "janv|févr?|mars|avr|mai|juin|juil|août|sept|oct|nov|déc"
 # La mer, un jeu and Sam are words.
 ONE_DAY: Final = re.compile(
-    rf"(?<!\bla\s)(?<!\bde\s)(?<!\ben\s)(?<!\bun\s)(?<!\bau\s)(?<!\bdu\s)(?<!\ble\s)\b(?P<day>(?i:{_DAY}))\.(?=\s?[,/–—-]|\s[\da-zà-ÿ(])"
-    r"|(?<=\b[dl][eu]\s)(?P<last>lun|mar|ven|sam|dim)\.(?=$|\s?[,/–—-]|\s[\da-zà-ÿ(])"
-    r"|(?<=\b[dl][eu]\s)(?P<dated>mer|jeu)\.(?=\s\d)"
+    rf"(?:^(?P<first>(?i:{_DAY}))|(?:(?<=[,(/–—-])|(?<=[,(/–—-]\s)|(?<=\b(?:et|ou)\s)|(?<=\bouvert\s)|(?<=\bfermé\s))(?P<day>{_DAY})"
+    rf"|(?<=\b(?:au|du|le)\s)(?:(?P<other>lun|mar|ven|sam|dim)|(?P<dated>mer|jeu)(?=\.\s\d{{1,2}}\s(?:{_SHORT_MONTHS}))))"
+    r"\.(?=\s?[,/–—-]|\s[\da-zà-ÿ(])|(?<=\ble\s)(?P<last>lun|mar|ven|sam|dim)\.(?=$)"
 )
 _MONTHS: Final = {
     "janv": "janvier",
@@ -80,14 +83,15 @@ _MONTHS: Final = {
 }
 # Seven, in sept 3, is a number: short names have a full stop or a date.
 MONTH: Final = re.compile(
-    rf"\b(?P<month>{'|'.join(sorted(_MONTHS, reverse=True))})\b(?:\.(?=,?\s?[\d\w(/–—-]|$|[,;:!?)])|(?<=\d\s...)(?!\.)"
-    r"|(?<=\d\s....)(?!\.)(?=\s\d{4}\b))",
+    rf"(?<!-)\b(?P<month>{'|'.join(sorted(_MONTHS, reverse=True))})\b(?:\.(?=,?\s?[\w(/–—-]|$|[,;:!?)])"
+    r"|(?<=\d\s...)(?!\.)|(?<=\d\s....)(?!\.)(?=\s\d{4}\b))",
     re.IGNORECASE,
 )
 _LONGEST_DATE: Final = len("mercredi 24 ")
 _DATE_BEFORE: Final = re.compile(
     r"(?:\d|\d(?:er|re)|\b(?:en|de|début|fin|mi|depuis|dès|jusqu['’]en))[\s-]$", re.IGNORECASE
 )
+_SENTENCE_AFTER: Final = re.compile(r"[ »\"]*$|\s[A-ZÀ-Þ]")
 _DATE_AFTER: Final = re.compile(r"\s?[-–—/]?\s?\d|\s(?:au|à|et)\s")
 
 
@@ -113,7 +117,7 @@ def time_range(match: re.Match[str]) -> str:
     """Read 9h-17h as 9h à 17h, and 18h30/19h as 18h30 ou 19h."""
     first, between, last = match[0].partition(match["to"])
     minutes = [int(match[f"{name}hour"]) * 60 + int(match[f"{name}minute"] or 0) for name in ("from_", "")]
-    first, last = (_NOON_CLOCK.sub("midi", each) for each in (first, last))
+    last = _NOON_CLOCK.sub("midi", last)
     is_choice = "/" in between and 0 < minutes[1] - minutes[0] <= 60
     return f"{first} {'ou' if is_choice else 'à'} {last}"
 
@@ -132,6 +136,10 @@ def duration(match: re.Match[str]) -> str | None:
     hours = int(match["hours"])
     if match["before"] is None and match["after"] is None and hours <= _LONGEST_CLOCK:
         return None
+    # It is less than ten o'clock. There are 9h, 11h and 14h.
+    is_list = match["before"] == "il y a " and _MORE_HOURS.match(match.string, match.end())
+    if is_list or (match["before"] is not None and match.string[: match.start()].endswith("est ")):
+        return None
     if match["minutes"] is None:
         time = f"{hours} heure{'s' * (hours > 1)}"
     else:
@@ -145,23 +153,28 @@ def day_range(match: re.Match[str]) -> str | None:
     between = match["between"].strip()
     if between.isalpha() and "." not in match[0]:  # la mer et Sam
         return None
-    return f"{DAYS[match['first'].lower()]} {between if between.isalpha() else 'au'} {DAYS[match['last'].lower()]}"
+    # The model drops the second day before an hour.
+    comma = "," if match.string.startswith(" de ", match.end()) else ""
+    return (
+        f"{DAYS[match['first'].lower()]} {between if between.isalpha() else 'au'} {DAYS[match['last'].lower()]}{comma}"
+    )
 
 
 def one_day(match: re.Match[str]) -> str:
     """Read lun. as lundi."""
-    return DAYS[(match["day"] or match["last"] or match["dated"]).lower()] + (
-        "." if match.end() == len(match.string) else ""
-    )
+    short = next(filter(None, match.groups()))
+    return DAYS[short.lower()] + ("." if match["last"] else "")
 
 
 def month(match: re.Match[str]) -> str | None:
     """Read 24 déc. as 24 décembre."""
     before = match.string[max(match.start() - _LONGEST_DATE, 0) : match.start()]
-    is_date = _DATE_BEFORE.search(before) or _DATE_AFTER.match(match.string, match.end())
+    is_date = _DATE_BEFORE.search(before)
+    if match["month"].lower() != "sept":  # seven
+        is_date = is_date or _DATE_AFTER.match(match.string, match.end())
     if is_date is None:
         return None
     # Of a date alone, the full stop is the abbreviation's.
     is_sentence = match.start() > _LONGEST_DATE
-    is_last = is_sentence and match[0].endswith(".") and not match.string[match.end() :].strip(' »"')
+    is_last = is_sentence and match[0].endswith(".") and _SENTENCE_AFTER.match(match.string, match.end())
     return _MONTHS[match["month"].lower()] + ("." if is_last else "")

@@ -16,7 +16,7 @@ class Rule(NamedTuple):
 
 def final_stop(match: re.Match[str]) -> str:
     """Return the full stop of a sentence that ends with that of an abbreviation."""
-    is_whole = match.start() == 0
+    is_whole = match[0] == match.string
     is_last = match[0].endswith(".") and not re.search(r"^[?!,;:)]|\w", match.string[match.end() :])
     return "." if is_last and not is_whole else ""
 

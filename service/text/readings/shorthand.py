@@ -50,7 +50,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "msg": "message",
         "ngl": "not gonna lie",
         "nite": "night",
-        "np": "no problem",
         "nvm": "forget it",
         "ofc": "of course",
         "omg": "oh my God",
@@ -74,7 +73,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "wanna": "want to",
         "wasnt": "wasn't",
         "werent": "weren't",
-        "whats": "what's",
         "wouldnt": "wouldn't",
         "xmas": "Christmas",
         "youre": "you're",
@@ -109,8 +107,6 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
         "stp": "s'il te plaît",
         "suis dispo": "suis disponible",
         "svp": "s'il vous plaît",
-        "t ou": "tu es où",
-        "t où": "tu es où",
         "tjrs": "toujours",
         "tjs": "toujours",
         "tkt": "ne t'inquiète pas",
@@ -146,7 +142,9 @@ def shorthand_rules(language: str) -> Sequence[Rule]:
     """Return the rules for a language's shorthand, in lower case and, of words of some length, with a capital."""
     words = dict(_SHORTHAND[language])
     capitals = {word.upper(): full for word, full in words.items() if word in _IN_CAPITALS}
-    first = {word.capitalize(): full[0].upper() + full[1:] for word, full in words.items() if len(word) > 2}
+    first = {
+        word.capitalize(): full[0].upper() + full[1:] for word, full in words.items() if len(word) > 2 and word != "tho"
+    }
     rule = words_rule(words | capitals | first)
 
     def read(match: re.Match[str]) -> str | None:
