@@ -74,6 +74,17 @@ _CLOSING: Final = re.compile(
     r"|(?:(?:Sincères|Meilleures)\s[Ss]|S)alutations(?:\sdistinguées|\scordiales|(?=,?$))"
     r"|Bien\sà\s(?:vous|toi))(?=,|\.?$)"
 )
+_UNITS: Final = (
+    "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit dix-neuf"
+).split()
+_IN_WORDS: Final = re.compile(
+    rf"\b(?P<tens>soixante|quatre-vingt)(?:-|\set\s|-et-)(?P<units>{'|'.join(reversed(_UNITS))})\b"
+    r"(?!-|\s(?:cents?|mille|millions?|milliards?)\b)"
+)
+_FORMAL_CLOSING: Final = re.compile(
+    r"^(?:Veuillez|Je\svous\sprie\s(?:de|d['’]))\s?(?:bien\svouloir\s)?(?:agréer|recevoir|croire)\b[^.]{0,120}"
+    r"\b(?:salutations|sentiments|considération)\b[^.,]{0,40}(?=[.,]?$)"
+)
 _JOURNEY: Final = re.compile(r"\b(?P<word>dép|arr)\.(?=\s(?::\s)?\d{1,2}\s?[h:])")
 _ONE: Final = re.compile(r"(?<![\d.,])[01]$")
 _LITRES: Final = re.compile(r"(?<=\d)\s?[lL](?=\sd(?:e\s|['’]))")
@@ -111,6 +122,13 @@ def _euros(match: re.Match[str]) -> str:
     return f"{match['before'] or ''}{match['number']} €"
 
 
+def _in_words(match: re.Match[str]) -> str | None:
+    """Read quatre-vingt-deux as 82: of the numbers from 71 to 99 a model confuses some."""
+    number = {"soixante": 60, "quatre-vingt": 80}[match["tens"]] + _UNITS.index(match["units"]) + 1
+    is_alone = match[0] == match.string.strip(" .!?")
+    return str(number) if number > 70 and not is_alone else None
+
+
 _ABBREVIATIONS: Final = {
     "24/24 et 7/7": "24/7",
     "R.S.V.P.": "Répondez s'il vous plaît",
@@ -125,8 +143,6 @@ _ABBREVIATIONS: Final = {
     "non potable": "undrinkable",
     "p. ex.": "par exemple",
     "réf.": "référence",
-    "soixante et onze": "71",
-    "soixante-et-onze": "71",
     "tél.": "téléphone",
 }
 
@@ -158,6 +174,8 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_LAWYER, lambda _: "Maître ", has_digits=False),
     Rule(_AVENUE, lambda match: "avenue " if match[0].startswith("av") else "boulevard ", has_digits=False),
     Rule(_CLOSING, lambda _: "Best wishes", has_digits=False),
+    Rule(_IN_WORDS, _in_words, has_digits=False),
+    Rule(_FORMAL_CLOSING, lambda _: "Yours sincerely", has_digits=False),
     words_rule(_ABBREVIATIONS),
     *shorthand_rules("fr"),
 )
