@@ -149,6 +149,11 @@ async def _open(service: ServiceContext, caller: Caller, start: LiveStart, last_
 
 async def _change(session: LiveSession, change: LiveChange) -> None:
     """Do what a message says, after its new characters have been counted."""
+    async with session.account.one_change:
+        await _change_alone(session, change)
+
+
+async def _change_alone(session: LiveSession, change: LiveChange) -> None:
     if session.is_over:
         raise InvalidRequest("session", "has ended")
     if change.at is not None and change.at != session.source.end:

@@ -30,8 +30,6 @@ _LARGER: Final = {
     "big5": "big5hkscs",
 }
 """The encodings that browsers read where a page declares a smaller one (WHATWG, Encoding, section 4.2)."""
-_BEGINNING: Final = 16_384
-"""Bytes that must contain the declaration."""
 _CONTROLS: Final = regex.compile("[\x80-\x9f]")
 _MOST_PAIRS: Final = 0.1
 """Letters beyond ASCII that stand side by side, in a text of a western language; in others most do."""
@@ -43,22 +41,27 @@ class Encodings:
 
     declaration: bytes | None = None
     """A pattern for the declaration, with a group for the name."""
+    searched_bytes: int = 16_384
+    """Bytes at the beginning that must contain the declaration."""
     older: str = ""
     """The encoding of texts that declare none and are not in UTF-8."""
     is_western: bool = False
     """True if the older encoding is used only for texts that look like a western language."""
+    has_larger: bool = False
+    """True if texts that declare an encoding may have characters of a larger one, as browsers read them."""
     lacking: str = "strict"
     """The error handler of Python that writes the characters that the encoding lacks; `strict` refuses them."""
 
     def decode(self, data: bytes) -> tuple[str, str]:
         """Return the text without its byte order mark, and its encoding. Raises `InvalidRequest`."""
         mark = next((encoding for mark, encoding in _MARKS.items() if data.startswith(mark)), "")
-        declared = regex.search(self.declaration, data[:_BEGINNING], regex.I) if self.declaration and not mark else None
+        beginning = data[: self.searched_bytes]
+        declared = regex.search(self.declaration, beginning, regex.I) if self.declaration and not mark else None
         encoding = declared[1].decode().lower() if declared else mark or "utf-8"
         if declared and encoding.startswith("utf-16"):
             encoding = "utf-8"  # in UTF-16 the declaration itself would have two bytes for each letter
         text = _decoded(data, encoding)
-        larger = _LARGER.get(_codec(encoding), "") if declared else ""
+        larger = _LARGER.get(_codec(encoding), "") if declared and self.has_larger else ""
         if larger and (text is None or _CONTROLS.search(text)) and (read := _decoded(data, larger)) is not None:
             encoding, text = larger, read
         if text is None and not (mark or declared) and self.older and (not self.is_western or _is_western(data)):
@@ -117,6 +120,8 @@ PO: Final = Encodings(rb"charset=\s*(?!CHARSET\b)" + _NAME)
 XML: Final = Encodings(_XML_DECLARATION, lacking="xmlcharrefreplace")
 HTML: Final = Encodings(  # as browsers read it
     rb"(?|" + _XML_DECLARATION + rb"""|<meta[^>]{0,200}?charset\s*=\s*["']?""" + _NAME + rb")",
+    searched_bytes=1024,
     older="windows-1252",
+    has_larger=True,
     lacking="xmlcharrefreplace",
 )

@@ -236,7 +236,8 @@ class _Reader:
         inside.add(raw)
         if self._vocabulary.link.search(run.opening):
             text_run = text_run._replace(is_link=True)
-        for number, part in enumerate(_LINE_END.split(words)):
+        # In Word's texts a line end is white space.
+        for number, part in enumerate([words] if token.name == "w:t" else _LINE_END.split(words)):
             if number % 2:
                 inside.items.append(Object([part], is_break=True, is_character=True))
             elif part:

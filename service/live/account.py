@@ -1,5 +1,7 @@
 """The characters of a session's source: each is counted once, however often the source changes."""
 
+import asyncio
+
 from service.access.charges import Caller
 from service.access.control import AccessControl
 
@@ -11,15 +13,11 @@ class LiveAccount:
         self._access = access
         self._caller = caller
         self._reached = start
+        self.one_change = asyncio.Lock()
+        """Held while one writer's change is counted and made: of two at once, one would not be counted."""
 
     async def reach(self, end: int) -> None:
         """Count what the source has more than ever before. Raises what `AccessControl.charged` does."""
-        if end <= (before := self._reached):
-            return
-        self._reached = end  # at once: another client may change the source while this is counted
-        try:
-            async with self._access.charged(self._caller, end - before, "append"):
-                pass
-        except BaseException:
-            self._reached = min(self._reached, before)
-            raise
+        if end > self._reached:
+            async with self._access.charged(self._caller, end - self._reached, "append"):
+                self._reached = end

@@ -31,9 +31,18 @@ class Counted:
 async def test_several_writers_pay_for_each_position_once_and_for_none_that_was_refused() -> None:
     counted = Counted()
     account = LiveAccount(cast(AccessControl, counted), Caller("key:kiosk", KeyLimits()), 10)
-    await asyncio.gather(account.reach(30), account.reach(25), account.reach(40))
-    assert counted.total == 30
+    source = 10
+
+    async def append(characters: int) -> None:
+        nonlocal source
+        async with account.one_change:
+            await account.reach(source + characters)
+            source += characters
+
+    await asyncio.gather(append(20), append(5), append(15))
+    assert (source, counted.total) == (50, 40)
+    await account.reach(45)
     with pytest.raises(QuotaExceeded):
-        await account.reach(400)
-    await account.reach(50)
-    assert counted.total == 40
+        await append(400)
+    await append(10)
+    assert (source, counted.total) == (60, 50)
