@@ -125,14 +125,18 @@ _ALL: Final = (
 FORMATS: Final[Mapping[str, DocumentFormat]] = {each.name: each for each in _ALL}
 """All formats by the endings of their files' names."""
 
-_REFUSED: Final = frozenset({"doc", "xls", "ppt"})
+_REFUSED: Final = {
+    "doc": "the old binary format is not read; save it as docx",
+    "xls": "the old binary format is not read; save it as xlsx",
+    "ppt": "the old binary format is not read; save it as pptx",
+}
 
 
 def format_of(name: str) -> DocumentFormat:
     """Find the format of a file by its name. Raises `UnsupportedFormat`."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     if ending in _REFUSED:
-        raise UnsupportedFormat("file", f"the old binary format is not read; save it as {ending}x")
+        raise UnsupportedFormat("file", _REFUSED[ending])
     if ending not in FORMATS:
         problem = f"the file extension .{ending[:_LONGEST_NAME]} is not supported" if ending else "no file extension"
         raise UnsupportedFormat("file", f"{problem}; available: {', '.join(FORMATS)}")
@@ -143,8 +147,10 @@ def check_beginning(beginning: bytes, found: DocumentFormat) -> None:
     """Raise `InvalidRequest` if a file begins like one of another format."""
     if not beginning:
         raise InvalidRequest("file", "it is empty")
+    if beginning.startswith(b"%PDF") != (found.name == "pdf"):
+        raise UnsupportedFormat("file", f"its content is not {found.name}, as its name says")
     if beginning.startswith(b"\xd0\xcf\x11\xe0"):
         raise InvalidRequest("file", "it is encrypted or in an old binary format; save it anew, without a password")
-    is_pdf, is_archive = beginning.startswith(b"%PDF"), beginning.startswith(b"PK\x03\x04")
-    if is_pdf != (found.name == "pdf") or is_archive != found.is_archive:
+    is_archive = beginning.startswith(b"PK\x03\x04")
+    if is_archive != found.is_archive:
         raise InvalidRequest("file", f"its content is not {found.name}, as its name says")
