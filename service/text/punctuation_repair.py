@@ -7,6 +7,7 @@ from service.text.segment import Aligned
 
 _QUOTATION_MARKS: Final = frozenset('"“”„«»')
 _OPENS_AFTER: Final = frozenset(" \u00a0([")
+_LONGEST_ENDING: Final = len("etc")
 
 
 class OpeningMarks:
@@ -54,7 +55,7 @@ class FinalExclamation:
         self._mark = "\u00a0!" if is_french else "!"
         self._held: Sequence[Aligned] = ()
         self._before = ""
-        """The last character."""
+        """The last characters."""
 
     @property
     def holds_text(self) -> bool:
@@ -66,10 +67,10 @@ class FinalExclamation:
         parts = [part for part in (*self._held, *parts) if part.text]
         self._held = ()
         text = self._before + "".join(part.text for part in parts)
-        if self.is_needed and parts and text.endswith(".") and not text.endswith(".."):
+        if self.is_needed and parts and text.endswith(".") and not text.endswith(("..", "etc.")):
             last = parts.pop()
             parts.append(last._replace(text=last.text[:-1] + self._mark * is_last))
             self._held = () if is_last else (last._replace(text="."),)
             text = text[:-1]
-        self._before = text[-1:]
+        self._before = text[-_LONGEST_ENDING:]
         return parts

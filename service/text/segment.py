@@ -18,7 +18,7 @@ _PICTOGRAPHS: Final = regex.compile(
     regex.V1,
 )
 _MORE_MARKS: Final = regex.compile(r"(?:(?<=[?!？！])[?!？！]+|(?<=\.{3})\.+)$")
-_ENUMERATION: Final = re.compile(r"\(?(?:[IVX]{1,5}|[ivx]{1,5}|[^\W\d_])[.)]")
+_ENUMERATION: Final = re.compile(r"\(?(?:[IVX]{1,5}|[ivx]{1,5}|[A-Za-z])[.)]")
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 
 STAND_IN: Final = "X"

@@ -24,7 +24,7 @@ _ABBREVIATION: Final = regex.compile(
     r"(?<!\w)\p{Lu}\.-\p{Lu}(?:(?<=\b(?:avant|av\.|après|apr?\.)\s.{4})(?=\.\s+\p{Lu})|\.)"
     r"|\b(?:p\.\s?ex|c\.-à-d)\."
     r"|(?<![\w.-])M\.(?=\s(?:\p{Lu}|le\s|la\s|et\s))|\b(?:[Dd]r|[Ii]ncl|Pr|Mme|Mlle|Bât|bd|boul)\.(?=\s[\p{Lu}\d])"
-    r"|(?<=[,(«\"]\s?|\b(?:avec|chez|de|et|par|que|selon)\s)\p{Lu}\.(?=\s\p{Lu}\p{Ll})"
+    r"|(?<=\b(?:avec|chez|de|et|par|que|selon)\s)\p{Lu}\.(?=\s\p{Lu}\p{Ll})|\b[Ee]st\.(?=\s[12]\d{3}(?:$|[.,;:)]))"
     # Before a number or a word that begins no sentence.
     r"|\b(?:[Aa]pprox|[Ee]nv|max|min|[Rr]éf|[Dd]ép|[Aa]rr|[Ed]d|[Ee]st|[Dd]ept|[Ii]ncl|tbsp|tsp|lbs?|oz|yrs?|hrs?|mos|wks"
     r"|(?<=\d )c|(?<=à )[sc]|n)\.(?=\s[\p{Ll}\d$£€:])"

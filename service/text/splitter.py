@@ -17,7 +17,7 @@ from service.text.unwritable import Unwritable
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*+(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|.++")
 # The beginning of a list item, a quoted line or a heading, in Markdown and elsewhere.
 BULLET: Final = re.compile(
-    r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?(?:[a-zA-Z]|[ivx]{2,5})\)|[IVX]{1,5}\.)(?=\s))*\s*"
+    r"(?:\s*(?:[-*+•‣◦▪●·–—>]|#{1,6}|\[[ xX]\]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z]\)|\(?[ivx]{2,5}\)|[IVX]{2,5}\.)(?=\s))*\s*"
 )
 # Punctuation that ends the text before it: a full stop, a closing bracket or quotation mark.
 _CLOSING_CATEGORIES: Final = frozenset({"Pe", "Pf", "Po"})

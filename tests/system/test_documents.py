@@ -231,7 +231,7 @@ def test_by_deepl_s_client(documents_server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not COMPILES, reason="without the C++ operators the bits depend on the batch")
 def test_the_death_of_an_engine_changes_no_byte(documents_server: Server) -> None:
-    document = _docx(200)
+    document = _docx(1000)
 
     def translate(*, kills: bool) -> bytes:
         identifier = _send(documents_server, document).json()["id"]

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from service.text.readings.english import ENGLISH_FOR_FRENCH
 from service.text.readings.french import FRENCH_FOR_ENGLISH
 from service.text.readings.rule import Rule
+from service.text.readings.shorthand import AMBIGUOUS_IN_CAPITALS
 
 _DIGIT: Final = re.compile(r"\d")
 _RULES: Final[Mapping[tuple[str, str], Sequence[Rule]]] = {
@@ -49,6 +50,7 @@ def readings(sentence: str, languages: tuple[str, str], *, in_capitals: bool = F
         if has_digits or not rule.has_digits
         for match in rule.pattern.finditer(spelling)
         if (text := rule.read(match)) not in (None, match[0])
+        and not (in_capitals and match[0].lower() in AMBIGUOUS_IN_CAPITALS)
     ]
     kept: list[Reading] = []
     for each in sorted(found, key=lambda each: (each.start, -each.end)):

@@ -31,7 +31,7 @@ MONTH_AND_DAY: Final = re.compile(
 SHORT_MONTH: Final = re.compile(rf"\b(?P<month>{_SHORT})\b(?:(?<=\d\s...)|(?<=\d\s....)|(?=\.?\s\d))(?!\.?\s[A-Z])\.?")
 LATER_IN_A_SENTENCE: Final = re.compile(
     rf"\b(?P<before>(?:in|since|until|till|early|mid|late|last|next|this)[\s-])(?P<month>{_SHORT})\b"
-    r"(?P<stop>\.?)(?!\w|\.?\s[A-Z\d])"
+    r"(?P<stop>\.?)(?!['’\w]|\.?\s[A-Z\d])"
 )
 MONTH_RANGE: Final = re.compile(
     rf"\b(?P<first>{_SHORT})\b\.?(?P<to>\s?[-–—]\s?|\sto\s)(?P<last>{_SHORT}|May)\b(?:\.(?=\s?[\w,:–-]))?"
@@ -57,8 +57,11 @@ ONE_DAY: Final = re.compile(
     rf"|(?:(?<=\b(?:[Oo]n|[Bb]y)\s...)|(?<=\b(?:[Oo]n|[Bb]y)\s....)|(?<=\b[Cc]losed\s...)|(?<=\b(?:[Ll]ast|[Nn]ext|[Tt]his|[Oo]pen)\s...)"
     rf"|(?<=\b(?:[Ee]very|[Uu]ntil)\s...))(?![\w-]|\s[A-Z]))"
 )
+_COUNTED: Final = re.compile(r"\s\d+\s[a-z]")
+_YEAR_OF: Final = re.compile(r"$|[.,;:!?)]|\s(?:and|at|by|for|from|in|is|or|the|to|until|was|we|with)\b|\s?[-–—(&]")
 _VERB: Final = re.compile(r"\s(?:is|was)\b")
 _DATED: Final = re.compile(rf",?\s(?:\d{{1,2}}(?::|\s?[ap]\.?m|\s{_MONTH})|{_MONTH})")
+_THIS: Final = re.compile(r"\b(?:this|until)\s$", re.IGNORECASE)
 _DIGIT_AFTER: Final = re.compile(r",?\s\d")
 _THE: Final = re.compile(r"\b(?:[Tt]he|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Aa]nd|[Ww]e|[Ii])\s$")
 _ON: Final = re.compile(r"\b(?:on|by|and|to|until|closed|every|next|last)\s$", re.IGNORECASE)
@@ -86,6 +89,9 @@ def month_and_day(match: re.Match[str]) -> str | None:
         after = match.string[match.end() :][:1]
         if after == " ":
             return None
+    # On March 3, 1500 people protested.
+    if match["year"] is not None and int(match["year"]) < 1900 and not _YEAR_OF.match(match.string, match.end()):
+        return None
     month = match["month"].rstrip(".")
     day = match["day"].lstrip("0")
     date = f"{'1st' if day == '1' else day} {_SHORT_MONTHS.get(month, month)}"
@@ -94,13 +100,17 @@ def month_and_day(match: re.Match[str]) -> str | None:
     return date if match["year"] is None else f"{date} {match['year']}"
 
 
-def short_month(match: re.Match[str]) -> str:
+def short_month(match: re.Match[str]) -> str | None:
     """Read Apr as April."""
+    if match["month"] == "Jan" and _COUNTED.match(match.string, match.end()):
+        return None
     return _SHORT_MONTHS[match["month"]] + final_stop(match)
 
 
-def later_in_a_sentence(match: re.Match[str]) -> str:
+def later_in_a_sentence(match: re.Match[str]) -> str | None:
     """Read in Feb. as in February."""
+    if match["month"] == "Jan" and match["before"][:-1] not in ("early", "mid", "late", "last", "next"):  # a name
+        return None
     return match["before"] + _SHORT_MONTHS[match["month"]] + final_stop(match)
 
 
@@ -134,7 +144,7 @@ def one_day(match: re.Match[str]) -> str | None:
         _THE.search(before) or (match.end() == len(match.string) and not _ON.search(before))
     ):
         return None
-    is_word = match.start() == 0 or _DIGIT_AFTER.match(match.string, match.end())
+    is_word = match.start() == 0 or _THIS.search(before) or _DIGIT_AFTER.match(match.string, match.end())
     if match["day"] in ("Sun", "Sat") and not match["stop"] and is_word and not _DATED.match(match.string, match.end()):
         return None
     return _DAYS[match["day"]] + final_stop(match)

@@ -53,7 +53,7 @@ _EUROS_AND_CENTS: Final = re.compile(
 )
 _CENTURY: Final = re.compile(r"(?<=[IVX\d]e)\ss\.(?=\s|$)")
 # Nos 2 enfants are ours.
-_NUMBERS: Final = re.compile(r"\b(?P<word>[Nn])os\s(?=\d{1,4}(?:,\s\d{1,4})*\s(?:et|à|ou)\s\d)")
+_NUMBERS: Final = re.compile(r"\b(?P<word>[Nn])os\s(?=\d{1,4}(?:,\s\d{1,4})*\s(?:et|à|ou)\s\d{1,4}(?:$|[.,;:)]))")
 # Not me contacter, nor the words of a title.
 _LAWYER: Final = re.compile(
     r"(?:^|(?<=[a-zà-ÿ,;:(]\s)(?<![A-Z][a-z]\s))Me\s(?=[A-ZÀ-Þ][a-zà-ÿ]+\b(?<!er)(?<!ir)(?<!re)(?<!oilà)(?<!oici))"
@@ -75,10 +75,11 @@ _CLOSING: Final = re.compile(
     r"|Bien\sà\s(?:vous|toi))(?=,|\.?$)"
 )
 _UNITS: Final = (
-    "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit dix-neuf"
+    "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit "
+    "dix-neuf"
 ).split()
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<tens>soixante|quatre-vingt)(?:-|\set\s|-et-)(?P<units>{'|'.join(reversed(_UNITS))})\b"
+    rf"(?<!cent[\s-])(?<!cents[\s-])(?<!mille[\s-])\b(?P<tens>soixante|quatre-vingt)(?:-|\set\s|-et-)(?P<units>{'|'.join(reversed(_UNITS))})\b"
     r"(?!-|\s(?:cents?|mille|millions?|milliards?)\b)"
 )
 _FORMAL_CLOSING: Final = re.compile(
@@ -167,7 +168,11 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(_LITRES, lambda match: " litre" if _ONE.search(match.string, 0, match.start()) else " litres"),
     Rule(_SPOONS, _spoons),
     Rule(_NUMBERS, lambda match: ("N" if match["word"] == "N" else "n") + "uméros "),
-    Rule(_LIMIT, lambda match: (match["start"] or match["word"] or match["at"]) + "imum", has_digits=False),
+    Rule(
+        _LIMIT,
+        lambda match: (match["start"] or match["word"] or match["at"]) + "imum" + final_stop(match),
+        has_digits=False,
+    ),
     Rule(_PART, lambda match: _PARTS[match["word"]]),
     Rule(_CENTURY, lambda _: " siècle", has_digits=False),
     Rule(_COUPLE, lambda _: "Mr. et Mrs.", has_digits=False),

@@ -40,10 +40,10 @@ HALF_DAY: Final = re.compile(
 )
 DURATION: Final = re.compile(
     r"(?P<before>\b(?:dans|dure|durent|durée|duré|durera|dormi|attendu|en|sous|pendant|durant|toutes\sles|chaque|il\sy\sa|met"
-    r"|mettre|prend|prendra|délai|délais|moins\sde|plus\sde|une?\s[a-zà-ÿ]{3,12}\sde)"
+    r"|mettre|prend|prendra|délai|délais|moins\sde|plus\sde|une?\s(?:attente|cours|délai|durée|film|heure|marche|pause|réunion|sieste|trajet|vol|voyage)\sde)"
     r"\s(?:(?:d['’]\s?)?(?:environ|à\speine|de|:|près\sde|plus\sde|moins\sde)\s){0,2})?"
     r"(?<![\w.,:/-])(?<!\bà\s)(?P<hours>\d{1,3})\s?(?:h|heures?)(?:\s?(?P<minutes>[0-5]\d))?\b"
-    r"(?!\s?[-–—/]\s?\d|\s(?:du\s(?:matin|soir)|de\sl['’]après))"
+    r"(?!\s?[-–—/]\s?\d|\s(?:du\s(?:matin|soir)|de\sl['’]après)|\sà\s\d)"
     r"(?P<after>\s(?:plus\stard|avant|après|par\s(?:jour|semaine|mois|an)|(?:de|d['’]\s?)\s?(?:avance|attente|cours|marche"
     r"|repos|retard|route|sommeil|train|trajet|travail|vol))\b|\s?/\s?(?=jour|semaine|mois))?",
     re.IGNORECASE,
@@ -91,6 +91,7 @@ _LONGEST_DATE: Final = len("mercredi 24 ")
 _DATE_BEFORE: Final = re.compile(
     r"(?:\d|\d(?:er|re)|\b(?:en|de|début|fin|mi|depuis|dès|jusqu['’]en))[\s-]$", re.IGNORECASE
 )
+_DAY_BEFORE: Final = re.compile(r"\d(?:er)?\s$")
 _SENTENCE_AFTER: Final = re.compile(r"[ »\"]*$|\s[A-ZÀ-Þ]")
 _DATE_AFTER: Final = re.compile(r"\s?[-–—/]?\s?\d|\s(?:au|à|et)\s")
 
@@ -170,7 +171,9 @@ def month(match: re.Match[str]) -> str | None:
     """Read 24 déc. as 24 décembre."""
     before = match.string[max(match.start() - _LONGEST_DATE, 0) : match.start()]
     is_date = _DATE_BEFORE.search(before)
-    if match["month"].lower() != "sept":  # seven
+    if match["month"].lower() == "sept":  # seven
+        is_date = _DAY_BEFORE.search(before)
+    else:
         is_date = is_date or _DATE_AFTER.match(match.string, match.end())
     if is_date is None:
         return None

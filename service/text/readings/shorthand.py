@@ -116,6 +116,8 @@ _SHORTHAND: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _IN_CAPITALS: Final = frozenset("asap brb btw fyi idk omg omw rdv svp tbh ttyl".split())
 """Those that are typed in capitals, too. The others are something else then: DSL, PK, NP."""
+AMBIGUOUS_IN_CAPITALS: Final = frozenset("dsl jk jsp msg stp tlm ty".split())
+"""Those that may be something else in a sentence whose letters are all capitals."""
 
 
 _YOU: Final = re.compile(
@@ -130,6 +132,7 @@ _NOT_AFTER: Final = {
         r"(?:\b(?:box|connexion|du|en|forfait|la|langage|le|ligne|modem|offre|réseau|un|une)\s|[lL]['’])$"
     ),
     "jsp": re.compile(r"\b(?:fichier|la|le|les|page|pages|un|une)\s$"),
+    "cant": re.compile(r"['’]\s$|\b(?:the|a)\s$"),
     "stp": re.compile(r"\b(?:fichier|format|le|protocole|un)\s$"),
     "kinda": re.compile(r"\b[Ww]hat\s$"),
     "msg": re.compile(r"[\"=(]\s?$"),

@@ -77,6 +77,12 @@ def read(sentence: str, languages: tuple[str, str]) -> str:
             "the October 1, 2020 availability, $msg, the ed. vol.",
             "the 1st October 2020 availability, $msg, the ed. vol.",
         ),
+        (
+            "I met Jan 2 years ago, since Jan left, this Jan's coat",
+            "I met Jan 2 years ago, since Jan left, this Jan's coat",
+        ),
+        ("On March 3, 1500 people protested. This Sun is hot", "On March 3, 1500 people protested. This Sun is hot"),
+        ("CHICKEN WITHOUT MSG", "CHICKEN WITHOUT MSG"),
         # A stranger's: these rules once fired too often.
         ("Oh no. 5 more, of Sept. 4., photo of Jan", "Oh no. 5 more, of 4 September., photo of Jan"),
         ("Sat at my desk, Sun 10°C, 12 BC students", "Sat at my desk, Sun 10°C, 12 BC students"),
@@ -162,7 +168,7 @@ def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> 
         ("Slt, jsuis là, tkt pas de rdv", "Salut, jsuis là, ne t'inquiète pas pas de rendez-vous"),
         ("la DSL, ma connexion dsl, dsl !", "la DSL, ma connexion dsl, désolé !"),
         ("Vers midi, ce vers, Xe, Ves", "Vers midi, ce vers, 10th, 5th"),
-        ("la mer et Sam, un trajet de 8h à 9h de route", "la mer et Sam, un trajet de 8 heures à 9h de route"),
+        ("la mer et Sam, un trajet de 8h à 9h de route", "la mer et Sam, un trajet de 8h à 9h de route"),
         ("trois heures moins dix minutes, 5 € 20 personnes", "trois heures moins dix minutes, 5 € 20 personnes"),
         ("sous 24h, toutes les 2h, 35h par semaine", "sous 24 heures, toutes les 2 heures, 35 heures par semaine"),
         ("dure 1h30, 48h, à 2h15, vers 8h", "dure 90 minutes, 48 heures, à 2h15, vers 8h"),
@@ -183,6 +189,14 @@ def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> 
         ("Cordialement, Paul", "Best wishes, Paul"),
         ("Salutations, mes amis. Rater le vol. vol. 2", "Salutations, mes amis. Rater le vol. volume 2"),
         ("la zone du jeu. Revenir, du jeu. 4 mai, 43-988e", "la zone du jeu. Revenir, du jeudi 4 mai, 43-988e"),
+        (
+            "deux cent quatre-vingt-cinq, mille neuf cent quatre-vingt-dix",
+            "deux cent quatre-vingt-cinq, mille neuf cent quatre-vingt-dix",
+        ),
+        ("une famille de sept. Plus de sept.", "une famille de sept. Plus de sept."),
+        ("ABONNEMENT DSL GRATUIT", "ABONNEMENT DSL GRATUIT"),
+        ("nos 2 ou 3 amis, au max.", "nos 2 ou 3 amis, au maximum."),
+        ("une réunion de 9h à 11h, une messe de 10h", "une réunion de 9h à 11h, une messe de 10h"),
         # A stranger's: these rules once fired too often.
         (
             "Nos 2 enfants, le vol de 10h, La 3e pièce, il a fait 5e",

@@ -225,7 +225,7 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
 
 @pytest.mark.parametrize(
     ("text", "translatable"),
-    [("a1", {True}), ("日", {True}), ("", set())]
+    [("a1", {True}), ("日", {True}), ("네.", {True}), ("", set())]
     + [
         (text, {False})
         for text in ("12.5 %", "😀 !", "https://a.org/b", "{x}: %s!", "a@b.org, c@d.org", "A.", "IV)", "(ii)")
