@@ -1,14 +1,13 @@
 """The directory of a server's documents: made at the start, and left by no server for ever."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-from filelock import FileLock, Timeout
 
 _PREFIX: Final = "dragoman-documents-"
 _LOCK: Final = "lock"
@@ -28,11 +27,30 @@ def workplace(configured: Path | None) -> Iterator[Path]:
         yield configured
         return
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError, Timeout):
-            if left.lstat().st_uid == os.getuid() and (left / _LOCK).exists():
-                with FileLock(left / _LOCK, blocking=False):
-                    shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _remove_unless_locked(left)
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    with FileLock(directory / _LOCK):
-        yield directory
+    lock = _locked(directory / _LOCK)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a file as long as this process lives; None if another process has locked it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_unless_locked(directory: Path) -> None:
+    if directory.is_symlink() or directory.stat().st_uid != os.getuid() or not (directory / _LOCK).exists():
+        return
+    if (handle := _locked(directory / _LOCK)) is not None:
         shutil.rmtree(directory, ignore_errors=True)
+        os.close(handle)
