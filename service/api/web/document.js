@@ -68,6 +68,7 @@ export class DocumentView {
     const options = { headers: { Accept: "text/event-stream" }, signal };
     const send = () => this.fetch(`documents/${id}`, options);
     for await (const { data } of events(send, { onWait: showWait, signal })) {
+      if (this.job?.id !== id) return;
       if (data.state === "error") return this.fail(new Error(data.error));
       this.show(data);
       if (data.state === "done") return;
@@ -106,8 +107,9 @@ export class DocumentView {
 
   /** Give the document up, also while it is sent. */
   async cancel() {
-    this.sending?.abort();
     $("document-state").hidden = true;
+    // The stream of a job ends with it; if the page aborted it, Chromium would send the deletion twice.
+    if (!this.job) this.sending?.abort();
     await this.delete();
   }
 
