@@ -35,9 +35,9 @@ _EARLIER: Final = """
     DROP TABLE IF EXISTS clock;
     ALTER TABLE usage DROP COLUMN requests
     """
-"""What brings a file of versions 2 and 3 up to date, and its last statement those of 1 and 4.
+"""Statements that bring a file of versions 2 and 3 up to date; files of 1 and 4 need the last one only.
 
-2 and 3 noted each running translation as an open charge: a server that was killed has left some.
+Versions 2 and 3 noted each running translation as an open charge, and a server that was killed has left some.
 """
 _TABLES: Final = """
     CREATE TABLE IF NOT EXISTS keys (

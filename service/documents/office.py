@@ -245,7 +245,7 @@ class ArchiveReader:
     """A part that every archive of the format has."""
     parts: str
     vocabulary: Vocabulary
-    """That of the parts."""
+    """The vocabulary of the parts."""
     pages: str = ""
     """Parts in XHTML, besides those that a package declares."""
 

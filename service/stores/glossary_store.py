@@ -42,7 +42,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     collection: str | None = None
     """The id of its collection; None for a glossary outside of collections."""
     revision: int = 0
-    """Of a collection's parts for one direction, the one with the highest revision counts."""
+    """The revision of a part; of a collection's parts for one direction, the highest counts."""
 
     @property
     def collection_id(self) -> str:

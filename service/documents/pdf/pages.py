@@ -57,7 +57,7 @@ class Page:
 
 
 class _Look(NamedTuple):
-    """What all letters of one object of text have in common."""
+    """The properties that all letters of one object of text share."""
 
     style: Style
     size: float

@@ -1,4 +1,4 @@
-"""What a model that writes French reads instead of English times, dates, amounts and abbreviations."""
+"""English times, dates, amounts and abbreviations, as a model that writes French reads them."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a model that writes French reads instead of English days, months, dates, centuries and ordinals."""
+"""English days, months, dates, centuries and ordinals, as a model that writes French reads them."""
 
 import itertools
 import re

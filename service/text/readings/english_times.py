@@ -1,4 +1,4 @@
-"""What a model that writes French reads instead of English times of day."""
+"""English times of day, as a model that writes French reads them."""
 
 import re
 from typing import Final
@@ -79,7 +79,7 @@ def spoken(match: re.Match[str]) -> str | None:
 
 
 _ALONE: Final = "{:02} h"
-"""How a whole hour is read if no other time is near: a model makes 14 h of 5 h, but not of 05 h.
+"""The reading of a whole hour without another time beside it: a model makes 14 h of 5 h, but not of 05 h.
 
 In a range the models write 9 h to 17 h more faithfully than 09 h to 17 h, and 09:00 to 17:15 than 9 h to 17:15.
 """

@@ -1,4 +1,4 @@
-"""What a model that writes English reads instead of French ordinals, times, amounts and abbreviations."""
+"""French ordinals, times, amounts and abbreviations, as a model that writes English reads them."""
 
 import re
 from typing import Final

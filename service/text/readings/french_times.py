@@ -1,4 +1,4 @@
-"""What a model that writes English reads instead of French times of day, durations, days and months."""
+"""French times of day, durations, days and months, as a model that writes English reads them."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""A rule of what a model reads instead of the spelling of a sentence."""
+"""Rules: a pattern in a sentence, and the text that a model reads for it."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What people type in chats instead of whole words, in English and French, and the words."""
+"""The shorthand that people type in chats, in English and French, and the words it stands for."""
 
 import re
 from collections.abc import Mapping, Sequence
