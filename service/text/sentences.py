@@ -33,7 +33,7 @@ _ABBREVIATION: Final = regex.compile(
     r"|(?:^\s*(?:[Ll]un|[Mm]ar|[Mm]er|[Jj]eu|[Vv]en|[Ss]am|[Dd]im)|(?<=[,(/–—-]\s?|\b(?:et|ou|ouvert|fermé)\s)(?:lun|mar|mer|jeu|ven|sam|dim)"
     r"|(?<=\b(?:au|du|le)\s)(?:lun|mar|ven|sam|dim|(?:mer|jeu)(?=\.\s\d{1,2}\s\p{L})))\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
     r"|\b(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|(?<!\b[Tt]he\s)Sun)\.(?=\s?[,/–—-]|\s[\p{Ll}\d&(])"
-    r"|(?<=\d(?:er)?\s|\b(?:de|en|début|fin|mi)[\s-])(?:janv|févr?|avr|juil|sept|oct|nov|déc)\.(?=\s?[,/–—-]|\s[\p{Ll}\d(])"
+    r"|(?<=\d(?:er)?\s|\b(?:de|en|début|fin|mi)[\s-])(?:janv|févr?|avr|juil|sept|oct|nov|déc)\.(?=\s?[,/–—-]|\s[\p{Ll}\d(!?;:»])"
     r"|\b(?:Jan|Feb|Apr|Ju[nl]|Aug|Sept?|Oct|Nov|Dec)\.(?=\s\d)"
     r"|(?<=\d\s?)[ap]\.m\.(?=,?\s(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
 )

@@ -12,7 +12,7 @@ _MONTHS: Final = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|o
 _ORDINAL: Final = re.compile(
     r"\b(?:(?P<first>I)(?:er|ᵉʳ|re|ère)|(?P<roman>[VX][IVX]*|I[IVX]+)(?:[eè]me|e|ᵉ|E(?=\sSIÈCLES?\b))"
     rf"|(?<!-)(?P<number>\d{{1,3}})(?:er|ᵉʳ|(?P<feminine>(?<=\b1)(?:re|ère))|nde?|[eè]me|e|ᵉ))s?\b"
-    rf"(?!['’]|\s(?i:{_MONTHS}|âge)\b)"
+    rf"(?!['’]|\s(?i:{_MONTHS}|janv|févr?|avr|juil|sept|oct|nov|déc|âge)\b)"
 )
 _FIRST_CENTURY: Final = re.compile(r"\s(?:siècle|arrondissement|empire|millénaire)", re.IGNORECASE)
 

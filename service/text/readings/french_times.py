@@ -83,7 +83,7 @@ _MONTHS: Final = {
 }
 # Seven, in sept 3, is a number: short names have a full stop or a date.
 MONTH: Final = re.compile(
-    rf"(?<!-)\b(?P<month>{'|'.join(sorted(_MONTHS, reverse=True))})\b(?:\.(?=,?\s?[\w(/–—-]|$|[,;:!?)])"
+    rf"(?<!-)\b(?P<month>{'|'.join(sorted(_MONTHS, reverse=True))})\b(?:\.(?=,?\s?[\w(/–—-]|$|\s?[,;:!?)»])"
     r"|(?<=\d\s...)(?!\.)|(?<=\d\s....)(?!\.)(?=\s\d{4}\b))",
     re.IGNORECASE,
 )
