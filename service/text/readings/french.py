@@ -154,6 +154,7 @@ FRENCH_FOR_ENGLISH: Final = (
     Rule(times.PAST_NOON, times.past_noon, has_digits=False),
     Rule(times.AROUND_THE_CLOCK, lambda match: "24/7" if "7" in match[0] else "24 heures par jour"),
     Rule(times.TIME_RANGE, times.time_range),
+    Rule(times.NOON_OF_TWO_RANGES, lambda _: "midi"),
     Rule(times.HALF_DAY, times.half_day),
     Rule(times.DURATION, times.duration),
     Rule(times.DAY_RANGE, times.day_range, has_digits=False),

@@ -35,6 +35,8 @@ _TIME: Final = r"(?P<{0}hour>\d{{1,2}})\s?h(?:eures?)?(?:\s?(?P<{0}minute>[0-5]\
 TIME_RANGE: Final = re.compile(
     rf"(?<![\w.,:/-]){_TIME.format('from_')}(?P<to>\s?[-–—/]\s?){_TIME.format('')}", re.IGNORECASE
 )
+# Of 9h30 à 12h et de 14h à 19h a model drops 14h.
+NOON_OF_TWO_RANGES: Final = re.compile(r"(?<=\bà\s)12\s?h(?:eures)?(?=\set\sde\s\d)")
 HALF_DAY: Final = re.compile(
     rf"(?<![\w.,:/-]){_TIME.format('')}\s(?P<half>du\smatin|du\ssoir|de\sl['’]après-midi)\b", re.IGNORECASE
 )

@@ -193,6 +193,7 @@ def test_english_for_a_model_that_writes_french(sentence: str, is_read: str) -> 
             "deux cent quatre-vingt-cinq, mille neuf cent quatre-vingt-dix",
             "deux cent quatre-vingt-cinq, mille neuf cent quatre-vingt-dix",
         ),
+        ("de 9h30 à 12h et de 14h à 19h, à 12h et demie", "de 9h30 à midi et de 14h à 19h, à 12h et demie"),
         ("avant le 1er avr. !", "avant le 1er avril !"),
         ("une famille de sept. Plus de sept.", "une famille de sept. Plus de sept."),
         ("ABONNEMENT DSL GRATUIT", "ABONNEMENT DSL GRATUIT"),
